@@ -19,6 +19,8 @@
 #include "src/measure/exec/exec_device.h"
 #include "src/measure/local.h"
 #include "src/measure/memory.h"
+#include "src/measure/simt/opencl_devices.h"
+#include "src/measure/simt/opencl_target.h"
 #include "src/search/null_measurer.h"
 #include "tuner_db/records/messages.h"
 
@@ -42,6 +44,12 @@ double memory_claimed(const DeviceSpec& spec) { return spec.memory_mib * double{
 absl::StatusOr<Target> find_machine(const std::string& given) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, load_target(given));
   return *target;
+}
+
+absl::Status check_architecture(std::string_view does, const Target& target, const Task& task) {
+  if (task.target()->architecture == target.architecture) return absl::OkStatus();
+  return absl::FailedPreconditionError(concat("this device ", does, target.architecture, ", not ",
+                                              task.target()->architecture));
 }
 
 // ---- this machine -------------------------------------------------------------------------------
@@ -82,11 +90,7 @@ std::string emulated_identity(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> emulated_measurer(const DeviceSpec& spec,
                                                             const Task& task, uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
-  if (task.target()->architecture != target.architecture) {
-    return absl::FailedPreconditionError(
-        concat("this device emulates ", target.architecture, ", not ",
-               task.target()->architecture));
-  }
+  RETURN_IF_ERROR(check_architecture("emulates ", target, task));
   if (absl::StatusOr<Emulator> emulator = emulator_of(spec); !emulator.ok()) {
     return absl::FailedPreconditionError(emulator.status().message());
   }
@@ -113,11 +117,34 @@ std::string simulated_identity(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> simulated_measurer(const DeviceSpec& spec,
                                                              const Task& task, uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
-  if (task.target()->architecture != target.architecture) {
-    return absl::FailedPreconditionError(
-        concat("this device simulates ", target.architecture, ", not ",
-               task.target()->architecture));
-  }
+  RETURN_IF_ERROR(check_architecture("simulates ", target, task));
+  LocalOptions options;
+  options.seed = seed;
+  return make_measurer(task, std::move(options));
+}
+
+// ---- a driver's device --------------------------------------------------------------------------
+
+absl::Status describe_opencl(const DeviceSpec& spec, loopwright::v1::Device* device) {
+  ASSIGN_OR_RETURN(const OpenClDevice driven, find_opencl_device(spec.which));
+  ASSIGN_OR_RETURN(const Target target, opencl_target(spec.which));
+  RETURN_IF_ERROR(describe_target(target, device));
+  device->set_facts(opencl_facts(driven));
+  return absl::OkStatus();
+}
+
+// Another release of the driver compiles otherwise.
+std::string opencl_identity(const DeviceSpec& spec) {
+  const absl::StatusOr<OpenClDevice> driven = find_opencl_device(spec.which);
+  const absl::StatusOr<Target> target = opencl_target(spec.which);
+  if (!driven.ok() || !target.ok()) return concat("opencl ", spec.which);
+  return concat("opencl ", driven->name, " ", driven->driver, " ", to_text(*target));
+}
+
+absl::StatusOr<std::unique_ptr<Measurer>> opencl_measurer(const DeviceSpec& spec, const Task& task,
+                                                          uint64_t seed) {
+  ASSIGN_OR_RETURN(const Target target, opencl_target(spec.which));
+  RETURN_IF_ERROR(check_same_device(target, *task.target()));
   LocalOptions options;
   options.seed = seed;
   return make_measurer(task, std::move(options));
@@ -148,11 +175,7 @@ std::string exec_identity(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> exec_measurer(const DeviceSpec& spec, const Task& task,
                                                         uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, find_machine(spec.target));
-  if (task.target()->architecture != target.architecture) {
-    return absl::FailedPreconditionError(concat("this device runs programs for ",
-                                                target.architecture, ", not for ",
-                                                task.target()->architecture));
-  }
+  RETURN_IF_ERROR(check_architecture("runs programs for ", target, task));
   LocalOptions options;
   options.seed = seed;
   options.exec = spec.command;
@@ -219,7 +242,8 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
   const std::string_view key = option.substr(0, equals);
   const std::string value(equals == std::string_view::npos ? "" : option.substr(equals + 1));
   const std::string_view kind = spec->kind->name;
-  const bool null = kind == "null", cpu = kind == "cpu", exec = spec->kind->takes_command;
+  const bool null = kind == "null", exec = spec->kind->takes_command;
+  const bool no_target = spec->kind->target == nullptr;
   if (key == "name") {
     if (!is_resource_id(value)) return bad(text, "a name is 1 to 63 of a-z 0-9 . _ -");
     spec->name = value;
@@ -252,7 +276,7 @@ absl::Status parse_option(std::string_view text, std::string_view option, Device
   } else {
     return bad(text, concat("unknown option '", key, "'",
                             null  ? "; there are name, target, delay_ms, memory_mib"
-                            : cpu ? "; there are name, isolation"
+                            : no_target ? "; there are name, isolation"
                             : exec ? "; there are name, target, limit_s, clock (and no commas in commands)"
                                   : "; there are name, target, isolation"));
   }
@@ -304,6 +328,20 @@ const std::vector<DeviceKind>& device_kinds() {
        .shuts_in = true,
        .memory = memory_here,
        .make_measurer = simulated_measurer},
+      // Processors' drivers compute on all that there are, which is no reason to take them from the
+      // others of an agent with a GPU: who asks for both on the same processors has them disturbed.
+      {.name = "opencl",
+       .takes_processors = false,
+       .takes_command = false,
+       .in_process = false,
+       .time_kind = TimeKind::kMeasured,
+       .target = nullptr,
+       .describe = describe_opencl,
+       .identity = opencl_identity,
+       .shuts_in = false,
+       .memory = memory_here,
+       .make_measurer = opencl_measurer,
+       .takes_machine = true},
       {.name = "exec",
        .takes_processors = false,
        .takes_command = true,
@@ -342,6 +380,7 @@ std::string DeviceSpec::text() const {
   std::string out = kind->name;
   if (kind->takes_processors && threads > 0) out += concat(":", threads);
   if (!command.empty()) out += concat(":", command);
+  if (!which.empty()) out += concat(":", which);
   if (!cpus.empty()) out += concat("@", absl::StrJoin(cpus, "+"));
   if (!name.empty()) out += concat(",name=", name);
   if (!target.empty()) out += concat(",target=", target);
@@ -370,6 +409,13 @@ absl::StatusOr<DeviceSpec> parse_device(std::string_view text, const std::string
     spec.command = head.substr(std::min(word.size() + 1, head.size()));
     if (spec.command.find_first_not_of(' ') == std::string::npos) {
       return bad(text, "after : stands a program, as in exec:./my_simulator");
+    }
+    head = word;
+  }
+  if (spec.kind->takes_machine && head.size() > word.size()) {
+    spec.which = head.substr(word.size() + 1);
+    if (head[word.size()] != ':' || spec.which.empty()) {
+      return bad(text, "after : stands its number or a part of its name, as in opencl:0");
     }
     head = word;
   }

@@ -8,6 +8,9 @@
 //   qemu-aarch64:arm        AArch64 kernels, verified under qemu; their times are estimates
 //   npu:board3,target=npu_edge16
 //                           a simulated NPU; its times are exact
+//   opencl:0                this machine's first OpenCL device; opencl:mali: the one so named.
+//                           A processors' driver computes on every processor, whatever the agent's
+//                           other devices do there: give such an agent none that measure, too
 //   exec:./my_simulator --fast,name=mine,target=my_npu.json,limit_s=60
 //                           a program that is asked in frames (docs/exec.md), as a shell's command
 //                           without commas; a job may take 60 s
@@ -50,6 +53,7 @@ struct DeviceSpec {
   int delay_ms = 0;       // null: that a candidate takes
   int memory_mib = 0;     // null: that it claims to have; 0: it does not say
   std::string command;    // exec: what is started
+  std::string which;      // opencl: its number or a part of its name; "": the first
   int limit_s = 0;        // exec: that a job may take; 0: as long as usual
   bool clock = true;      // exec: false: it has none to be believed, whatever it says of itself
   std::optional<IsolationLevel> isolation;  // the least that is required; else the agent's
@@ -74,6 +78,7 @@ struct DeviceKind {
   // kFailedPrecondition: the task cannot run on this device.
   absl::StatusOr<std::unique_ptr<Measurer>> (*make_measurer)(const DeviceSpec& spec,
                                                              const Task& task, uint64_t seed);
+  bool takes_machine = false;  // what stands after ':' says which of this machine's devices it is
 };
 const std::vector<DeviceKind>& device_kinds();
 

@@ -342,7 +342,7 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, exec, null"));
+  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, opencl, exec, null"));
   EXPECT_THAT(refusal("cpu:0"), HasSubstr("number of processors"));
   EXPECT_THAT(refusal("cpu:3999"), HasSubstr("are left"));
   EXPECT_THAT(refusal("cpu@x"), HasSubstr("cpu@0-3+8"));
@@ -364,6 +364,9 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("exec:./sim,target=npu_mid33"), HasSubstr("npu_mid33"));
   EXPECT_THAT(refusal("exec:./sim,clock=fast"), HasSubstr("clock is none, or left out"));
   EXPECT_THAT(refusal("npu:a,limit_s=3"), HasSubstr("unknown option"));
+  EXPECT_THAT(refusal("opencl:"), HasSubstr("as in opencl:0"));
+  EXPECT_THAT(refusal("opencl@1"), HasSubstr("as in opencl:0"));
+  EXPECT_THAT(refusal("opencl:0,target=npu_mid32"), HasSubstr("unknown option"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
 }
@@ -387,7 +390,8 @@ TEST(Devices, WordsAndTheirTextAreInverses) {
         "qemu-aarch64,name=arm,target=aarch64_neon", "cpu:1@0,name=b,isolation=none",
         "qemu-aarch64,name=arm,target=aarch64_neon,isolation=none", "null,name=c,target=x86_avx2,delay_ms=5",
         "exec:ssh -p 22 me@board './sim --x=1:2',name=b,target=npu_edge16,limit_s=60",
-        "exec:ssh board lw_runner,name=b,target=aarch64_neon,clock=none"}) {
+        "exec:ssh board lw_runner,name=b,target=aarch64_neon,clock=none", "opencl",
+        "opencl:0,name=left", "opencl:Mali-G78 r0p1,name=gpu"}) {
     const absl::StatusOr<DeviceSpec> spec = parse_device(text);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->text(), text);
@@ -397,6 +401,8 @@ TEST(Devices, WordsAndTheirTextAreInverses) {
   EXPECT_EQ(parse_device("exec:./sim", "npu_edge16")->target, "npu_edge16");
   EXPECT_EQ(parse_device("exec:./sim,target=npu_big128", "npu_edge16")->target, "npu_big128");
   EXPECT_EQ(parse_device("cpu:1", "npu_edge16")->target, "");
+  EXPECT_EQ(parse_device("opencl:0", "npu_edge16")->which, "0");
+  EXPECT_EQ(parse_device("opencl:0")->name, "");
 }
 
 // ---- the books ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
@@ -302,6 +303,12 @@ absl::StatusOr<OpenClDevice> named_opencl_device(std::string_view name) {
   }
   return absl::NotFoundError(
       concat("no OpenCL device '", name, "'; there are ", list_of(devices)));
+}
+
+std::string opencl_facts(const OpenClDevice& device) {
+  const nlohmann::json facts = {{"opencl", true}, {"device", device.name},
+                                {"driver", device.driver}, {"platform", device.platform}};
+  return facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 absl::StatusOr<cl::DeviceId> open_opencl_device(const cl::Api& api, const OpenClDevice& device) {

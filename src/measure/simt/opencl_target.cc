@@ -95,4 +95,15 @@ absl::StatusOr<Target> opencl_target(std::string_view which) {
              std::string(checked.status().message())));
 }
 
+absl::Status check_same_device(const Target& device, const Target& task) {
+  if (task.architecture != device.architecture) {
+    return absl::FailedPreconditionError(concat("this device runs kernels for ",
+                                                device.architecture, ", not for ",
+                                                task.architecture));
+  }
+  if (simt(task).device == simt(device).device) return absl::OkStatus();
+  return absl::FailedPreconditionError(concat("this device is '", simt(device).device, "', not '",
+                                              simt(task).device, "'"));
+}
+
 }  // namespace lw
