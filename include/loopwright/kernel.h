@@ -17,6 +17,7 @@
 
 namespace lw {
 
+class DrivenKernel;
 class GuardedMap;
 class ParallelPool;
 class Runner;
@@ -25,7 +26,7 @@ struct Choice;
 struct LookupAnswer;
 struct Program;
 
-// A kernel in this process or, for another architecture, in an emulated one. Thread-compatible.
+// A kernel in this process or, for another architecture, in an emulated one or on a driver's device. Thread-compatible.
 // `arguments`: one pointer per argument of the program, inputs first, to contiguous row-major
 // memory that is aligned to its element; inputs and outputs do not overlap.
 class Executable {
@@ -38,11 +39,16 @@ class Executable {
   // Of a call where wall time means nothing: the analytic model's where it is emulated, the exact
   // one where the machine is simulated. Absent: measure it.
   std::optional<double> own_us() const { return own_us_; }
+  // A driver's device runs it, and each run says what that took (last_us()), without the copies of
+  // arguments there and back that are part of run().
+  bool driven() const { return driven_ != nullptr; }
+  double last_us() const;                  // REQUIRES: driven()
 
  private:
   struct Emulated;
   Executable();
-  std::unique_ptr<Emulated> emulated_;     // null: runner_ runs it here
+  std::unique_ptr<Emulated> emulated_;     // else driven_; null both: runner_ runs it here
+  std::unique_ptr<DrivenKernel> driven_;
   std::unique_ptr<ParallelPool> pool_;
   std::unique_ptr<Runner> runner_;
   std::optional<double> own_us_;

@@ -11,6 +11,7 @@
 #include "src/measure/local.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/npu/simulated.h"
+#include "src/measure/run/driven.h"
 #include "src/measure/run/guarded.h"
 #include "src/measure/run/runner.h"
 
@@ -60,8 +61,8 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
     return executable;
   }
   if (device == RunsOn::kDriver) {
-    return absl::UnimplementedError(concat("kernels for ", task.target()->name, " are tuned and "
-                                           "measured, and not called from here"));
+    ASSIGN_OR_RETURN(executable->driven_, open_driven(*task.target(), artifact));
+    return executable;
   }
   if (device == RunsOn::kSimulator) {
     ASSIGN_OR_RETURN(executable->own_us_, simulated_us(artifact));
@@ -76,6 +77,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
 
 absl::Status Executable::prepack(void* const* arguments) {
   if (emulated_) return absl::OkStatus();  // each emulated run packs for itself
+  if (driven_) return driven_->prepack(arguments);
   return refused(runner_->prepack(arguments));
 }
 
@@ -84,7 +86,13 @@ absl::Status Executable::run(void* const* arguments) {
     return run_emulated(emulated_->emulator, *emulated_->program, emulated_->artifact,
                         emulated_->threads, arguments);
   }
+  if (driven_) return driven_->run(arguments);
   return refused(runner_->run(arguments));
+}
+
+double Executable::last_us() const {
+  CHECK(driven_ != nullptr);
+  return driven_->last_us();
 }
 
 absl::StatusOr<ArgumentMemory> ArgumentMemory::create(const Program& program) {

@@ -32,6 +32,7 @@
 #include "src/measure/measure_client.h"
 #include "src/measure/npu/npu_device.h"
 #include "src/measure/npu/simulation.h"
+#include "src/measure/simt/opencl_call.h"
 #include "src/measure/simt/opencl_device.h"
 #include "src/measure/simt/opencl_target.h"
 #include "src/search/retry.h"
@@ -44,10 +45,14 @@ constexpr struct {
   std::string_view architecture;
   absl::StatusOr<DeviceDriver> (*driver)(const Target& target);
   absl::StatusOr<Simulation> (*simulate)(const Artifact& artifact);  // null: it is a real one
+  // Null: it is no driver's.
+  absl::StatusOr<std::unique_ptr<DrivenKernel>> (*call)(const Target& target,
+                                                        const Artifact& artifact);
 } kDrivers[] = {
     {kNpuArchitecture,
-     [](const Target&) -> absl::StatusOr<DeviceDriver> { return npu_driver(); }, simulate_npu},
-    {kOpenClArchitecture, opencl_driver, nullptr},
+     [](const Target&) -> absl::StatusOr<DeviceDriver> { return npu_driver(); }, simulate_npu,
+     nullptr},
+    {kOpenClArchitecture, opencl_driver, nullptr, open_opencl_kernel},
 };
 
 auto find_row(const Target& target) {
@@ -390,6 +395,13 @@ absl::Status check_driven(const Target& target) {
   const auto row = find_row(target);
   if (row == std::end(kDrivers)) return absl::UnimplementedError("no device of that kind");
   return row->driver(target).status();
+}
+
+absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
+                                                          const Artifact& artifact) {
+  const auto row = find_row(target);
+  CHECK(row != std::end(kDrivers) && row->call != nullptr);
+  return row->call(target, artifact);
 }
 
 absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "src/measure/run/driven.h"
 #include "src/measure/run/simulation.h"
 #include "src/measure/workers/options.h"
 #include "src/search/measurer.h"
@@ -34,6 +35,9 @@ bool is_simulated(const Target& target);
 // Whether a driver of this machine has the target's: kUnimplemented where its architecture's kernels
 // run on no driver's devices, else what there is not.
 absl::Status check_driven(const Target& target);
+// The artifact on that driver's device. REQUIRES: check_driven(target); the artifact is for it.
+absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
+                                                          const Artifact& artifact);
 // As find_target, and machines that drivers of this one have: "opencl:0", "opencl:NAME".
 absl::StatusOr<Target> named_machine(std::string_view name);
 // One call, watched. REQUIRES: is_simulated(target); the artifact is for it. kInvalidArgument: it is

@@ -19,6 +19,9 @@
 namespace lw {
 namespace {
 
+constexpr int kMostSamples = 30;
+constexpr double kDriven_s = 0.1;          // of calls on a driver's device, with their copies
+
 struct RunOptions {
   WorkloadOptions workload;
   DatabaseFlags database;
@@ -105,6 +108,16 @@ absl::StatusOr<Estimate> time_kernel(const Task& task, const Choice& choice,
     RETURN_IF_ERROR(kernel->run(memory.pointers()));
     return Estimate{*us, *us, *us};
   }
+  if (kernel->driven()) {
+    std::vector<double> samples;
+    RETURN_IF_ERROR(kernel->run(memory.pointers()));  // warms up
+    const double end_s = now() + kDriven_s;
+    do {
+      RETURN_IF_ERROR(kernel->run(memory.pointers()));
+      samples.push_back(kernel->last_us());
+    } while (samples.size() < kMostSamples && now() < end_s);
+    return estimate(samples);
+  }
   absl::Status status = absl::OkStatus();
   Timed timed;
   timed.call = [&] {
@@ -112,7 +125,7 @@ absl::StatusOr<Estimate> time_kernel(const Task& task, const Choice& choice,
     return status.ok();
   };
   TimingPlan plan;
-  plan.max_samples = 30;
+  plan.max_samples = kMostSamples;
   plan.budget_s = 0.1;
   plan.min_sample_s = 1e-3;
   const std::vector<int> allowed = allowed_cpus();

@@ -2,9 +2,7 @@
 // written one is noticed, and no other pays for it. Timed runs take what is there.
 #include "src/measure/simt/opencl_device.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +15,7 @@
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/build/simt/program.h"
+#include "src/measure/simt/opencl_call.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_session.h"
 #include "src/measure/workers/workbench.h"
@@ -337,16 +336,6 @@ class OpenClKernelDevice : public Device {
   std::map<int, Slot> slots_;
   absl::Status failure_ = absl::UnknownError("no call failed");  // of the last sample
 };
-
-// PoCL keeps what it has compiled in a folder of the user's; where it has none, which it refuses to
-// do without, in one of this process's.
-void give_cache_folder() {
-  const char* const home = getenv("HOME");
-  if (getenv("POCL_CACHE_DIR") != nullptr || getenv("XDG_CACHE_HOME") != nullptr) return;
-  if (home != nullptr && access(home, W_OK | X_OK) == 0) return;
-  char folder[] = "/tmp/loopwright-pocl-XXXXXX";
-  if (mkdtemp(folder) != nullptr) setenv("POCL_CACHE_DIR", folder, 1);
-}
 
 }  // namespace
 

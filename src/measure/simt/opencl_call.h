@@ -1,0 +1,23 @@
+// Kernels on an OpenCL device, called from this process, which the driver is in then: of kernels that
+// were measured, whose processes are others.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "schedules/targets/target.h"
+#include "src/build/build.h"
+#include "src/measure/run/driven.h"
+
+namespace lw {
+
+// Errors as named_opencl_device and OpenClKernels::build. REQUIRES: a target of the family; the
+// artifact is for it.
+absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& target,
+                                                                 const Artifact& artifact);
+
+// PoCL keeps what it has compiled in a folder of the user's; where it has none, which it refuses to
+// do without, in one of this process's.
+void give_cache_folder();
+
+}  // namespace lw
