@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/expr/expr.h"
 #include "src/measure/environment.h"
+#include "src/measure/local.h"
 #include "src/measure/machine/limits.h"
 #include "src/measure/npu/simulated.h"
 
@@ -32,7 +33,11 @@ absl::StatusOr<Limits> limits_of(const Judged& judged, double budget_s) {
   const Task& task = *judged.task;
   const absl::StatusOr<RunsOn> device = find_device(task);
   if (device.ok() && *device == RunsOn::kSimulator) return simulated_limits(*task.target());
-  if (device.ok() && (*device == RunsOn::kEmulator || *device == RunsOn::kDriver)) {
+  if (device.ok() && *device == RunsOn::kDriver) {
+    ASSIGN_OR_RETURN(const int units, driven_units(*task.target()));
+    return nominal_limits(*judged.program, judged.work, *task.target(), units);
+  }
+  if (device.ok() && *device == RunsOn::kEmulator) {
     return nominal_limits(*judged.program, judged.work, *task.target(), task.threads());
   }
   return measure_limits(*judged.program, judged.work, *task.target(), task.threads(), budget_s);

@@ -20,9 +20,10 @@ std::optional<Limits> MeasureClient::limits_now() const {
   const std::vector<int> mine = allowed_cpus();
   pin_to(bench_->measuring);
   const Work work = count_work(*bench_->program);
+  const int units = bench_->driver.units > 0 ? bench_->driver.units : bench_->options.threads;
   const absl::StatusOr<Limits> limits =
       nominal
-          ? nominal_limits(*bench_->program, work, *bench_->target, bench_->options.threads)
+          ? nominal_limits(*bench_->program, work, *bench_->target, units)
           : measure_limits(*bench_->program, work, *bench_->target, bench_->options.threads);
   pin_to(mine);
   return limits.ok() ? std::optional(*limits) : std::nullopt;

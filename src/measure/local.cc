@@ -397,6 +397,12 @@ absl::Status check_driven(const Target& target) {
   return row->driver(target).status();
 }
 
+absl::StatusOr<int> driven_units(const Target& target) {
+  RETURN_IF_ERROR(check_driven(target));
+  ASSIGN_OR_RETURN(const DeviceDriver driver, find_row(target)->driver(target));
+  return std::max(driver.units, 1);
+}
+
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
                                                           const Artifact& artifact) {
   const auto row = find_row(target);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "schedules/targets/target.h"
 #include "src/cli/commands.h"
+#include "src/measure/local.h"
 
 namespace lw {
 namespace {
@@ -36,6 +37,11 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
   absl::StatusOr<std::shared_ptr<const Target>> named = load_target(options.target);
   if (!named.ok()) return absl::InvalidArgumentError(named.status().message());
   const std::shared_ptr<const Target> target = *named;
+  if (!is_simulated(*target) && check_driven(*target).ok()) {
+    return absl::UnimplementedError(
+        concat("a driver of this machine has ", target->name, ", and kernels run there; nothing is "
+               "measured of it yet"));
+  }
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   const std::string missing = missing_feature(*target, host);
   if (!missing.empty()) return absl::NotFoundError(concat("this machine lacks ", missing));

@@ -27,6 +27,10 @@ Devices (--device, several may be given):
                          They have all rights of this user: isolation=none says that it is meant
   npu[:NAME][,target=npu_mid32]
                          a simulated NPU: programs are run and checked, times are exact
+  opencl[:WHICH],isolation=none
+                         an OpenCL device of this machine, by its number or a part of its name, by
+                         its driver, which has all rights of this user: isolation=none says that
+                         it is meant. Of processors, its kernels take all: give that agent no cpu
   exec:COMMAND[,name=NAME][,target=npu_mid32][,limit_s=120]
                          a program of yours that is asked in frames (docs/exec.md), with all rights
                          of this user; `loopwright device check exec:COMMAND` tries it out

@@ -345,6 +345,7 @@ absl::StatusOr<DeviceDriver> opencl_driver(const Target& target) {
   driver.stands_in = device.name;
   driver.shut_in = false;                  // compilers run in the driver: files, processes, threads
   driver.all_processors = device.is_processor();
+  driver.units = simt(target).units;
   driver.weighed = false;                  // what a call costs here says little of a GPU's time
   driver.open = [device](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
     give_cache_folder();

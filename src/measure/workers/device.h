@@ -85,6 +85,8 @@ struct DeviceDriver {
   bool shut_in = true;                     // its processes can be, as far as this machine allows
   // Of a sampled clock here: a kernel of one thread computes on all processors that may be used.
   bool all_processors = false;
+  // That a kernel computes on, whatever its threads, for what is its peak; 0: on its threads.
+  int units = 0;
   bool weighed = true;                     // no call takes less time than it costs of processors
   // In the device's process, before that is confined. `bench` outlives the Device.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(Workbench& bench)> open;
