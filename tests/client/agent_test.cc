@@ -364,9 +364,6 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
   EXPECT_THAT(refusal("exec:./sim,target=npu_mid33"), HasSubstr("npu_mid33"));
   EXPECT_THAT(refusal("exec:./sim,clock=fast"), HasSubstr("clock is none, or left out"));
   EXPECT_THAT(refusal("npu:a,limit_s=3"), HasSubstr("unknown option"));
-  EXPECT_THAT(refusal("opencl:"), HasSubstr("as in opencl:0"));
-  EXPECT_THAT(refusal("opencl@1"), HasSubstr("as in opencl:0"));
-  EXPECT_THAT(refusal("opencl:0,target=npu_mid32"), HasSubstr("unknown option"));
   EXPECT_THAT(refusal("null", "nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(refusal("null", "10.0.0.1:70"), HasSubstr("--tls-ca"));
 }
@@ -401,8 +398,6 @@ TEST(Devices, WordsAndTheirTextAreInverses) {
   EXPECT_EQ(parse_device("exec:./sim", "npu_edge16")->target, "npu_edge16");
   EXPECT_EQ(parse_device("exec:./sim,target=npu_big128", "npu_edge16")->target, "npu_big128");
   EXPECT_EQ(parse_device("cpu:1", "npu_edge16")->target, "");
-  EXPECT_EQ(parse_device("opencl:0", "npu_edge16")->which, "0");
-  EXPECT_EQ(parse_device("opencl:0")->name, "");
 }
 
 // ---- the books ----------------------------------------------------------------------------------

@@ -38,5 +38,13 @@ TEST(ExecAgent, AnotherReleaseIsAnotherDevice) {
               HasSubstr("it has ended (exit status 127)"));
 }
 
+TEST(OpenClAgent, WhatStandsBehindItsColonIsADevice) {
+  EXPECT_EQ(parse_device("opencl:0", "npu_edge16")->which, "0");
+  EXPECT_EQ(parse_device("opencl:0")->name, "");
+  for (const char* text : {"opencl:", "opencl@1", "opencl:0,target=npu_mid32"}) {
+    EXPECT_FALSE(parse_device(text).ok()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace lw
