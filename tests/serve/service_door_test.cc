@@ -123,7 +123,7 @@ TEST_F(ServiceDoor, AScheduleForAnotherFamilyIsRefused) {
   one.mutable_measurement()->set_trace("register_tile(C, i, j; 4, 8)\n");
   const absl::Status status = put(boss_, {one});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("of the family cpu, not npu"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("that compute in registers, not npu"));
 }
 
 TEST_F(ServiceDoor, ATraceThatDoesNotApplyIsRefusedWithItsNumber) {
