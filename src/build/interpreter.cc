@@ -3,6 +3,7 @@
 // (src/build/execute.h does the work).
 #include "src/build/interpreter.h"
 
+#include "src/base/check.h"
 #include "src/build/execute.h"
 
 namespace lw {
