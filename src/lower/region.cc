@@ -400,6 +400,7 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     if (stage.place == Place::kAt && stage.host == host && stage.loop == loop)
       attached.push_back(s);
   }
+  if (attached.empty()) return;
   const auto shared = [&](int s) { return is_shared(e, nest.stages[s]); };
   // What was there has been read, and what is there now can be.
   const bool meets = std::any_of(attached.begin(), attached.end(), shared);

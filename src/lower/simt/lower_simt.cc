@@ -32,8 +32,7 @@ std::vector<bool> used_in_company(const Kernel& kernel) {
   return used;
 }
 
-void move_to_local(Kernel& kernel, const SimtTarget& target) {
-  const std::vector<bool> in_company = used_in_company(kernel);
+void move_to_local(Kernel& kernel, const std::vector<bool>& in_company, const SimtTarget& target) {
   int64_t held = 0;
   for (size_t b = 0; b < kernel.buffers.size(); ++b) {
     Buffer& buffer = kernel.buffers[b];
@@ -48,8 +47,8 @@ void move_to_local(Kernel& kernel, const SimtTarget& target) {
 // Items in company have their private memory many times, on processors even on one thread's stack.
 constexpr int64_t kPrivateRegisters = 4;   // times what an item has in registers
 
-absl::Status check_private(const Kernel& kernel, const SimtTarget& target) {
-  const std::vector<bool> in_company = used_in_company(kernel);
+absl::Status check_private(const Kernel& kernel, const std::vector<bool>& in_company,
+                           const SimtTarget& target) {
   int64_t bytes = 0;
   for (size_t b = 0; b < kernel.buffers.size(); ++b) {
     const Buffer& buffer = kernel.buffers[b];
@@ -64,8 +63,9 @@ absl::Status check_private(const Kernel& kernel, const SimtTarget& target) {
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
   const SimtTarget& target = simt(*nest.target);
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
-  move_to_local(kernel, target);
-  RETURN_IF_ERROR(check_private(kernel, target));
+  const std::vector<bool> in_company = used_in_company(kernel);
+  move_to_local(kernel, in_company, target);
+  RETURN_IF_ERROR(check_private(kernel, in_company, target));
   // Where an edge has fewer items with a tile of their own, code that is theirs alone meets nobody.
   if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));

@@ -146,6 +146,14 @@ bool meets_inside(const Frame& f) {
   });
 }
 
+void only_where(Emitter& e, const std::vector<Affine>& conditions, const Body& body) {
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  branch.conditions.assign(conditions.begin(), conditions.end());
+  e.emit_into(branch.body, body);
+  e.emit(std::move(branch));
+}
+
 // The iterations are dealt to the group's items. Where the last round has too few, those without
 // one rest; or, if all must come where the group meets, do again what another does, and keep
 // nothing.
@@ -158,20 +166,13 @@ void deal(Frame& f, int64_t count, const std::function<void(const Affine&)>& bod
     const Affine mine = item + round * items;
     const Affine has_one = affine(count - 1) - mine;
     if (known_at_least_zero(e, has_one)) return body(mine);
-    if (meets_inside(f)) {
-      const Affine at = e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1);
-      f.working.push_back(has_one);
-      body(at);
-      f.working.pop_back();
-      return;
-    }
-    Stmt branch;
-    branch.kind = Stmt::Kind::kIf;
-    branch.conditions.push_back(has_one);
-    e.emit_into(branch.body, [&] {
+    const auto clamped = [&] {
       body(e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1));
-    });
-    e.emit(std::move(branch));
+    };
+    if (!meets_inside(f)) return only_where(e, {has_one}, clamped);
+    f.working.push_back(has_one);
+    clamped();
+    f.working.pop_back();
   });
 }
 
@@ -313,6 +314,7 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
 
 // What stands at the loop.
 void attached(Frame& f, const Loop& loop) {
+  if (f.shared.empty()) return emit_attached(f.e, f.s, loop.name, f.axes, f.axes);
   std::vector<AxisState> group = f.axes;
   for (auto it = f.shared.rbegin(); it != f.shared.rend(); ++it) group[it->first] = it->second;
   emit_attached(f.e, f.s, loop.name, f.axes, group);
@@ -320,12 +322,7 @@ void attached(Frame& f, const Loop& loop) {
 
 // What keeps results, of items that have some.
 void kept(Frame& f, const Body& body) {
-  if (f.working.empty()) return body();
-  Stmt branch;
-  branch.kind = Stmt::Kind::kIf;
-  branch.conditions.assign(f.working.begin(), f.working.end());
-  f.e.emit_into(branch.body, body);
-  f.e.emit(std::move(branch));
+  f.working.empty() ? body() : only_where(f.e, f.working, body);
 }
 
 // The reductions of the run, from loop `l` to the tile.
