@@ -109,22 +109,10 @@ absl::StatusOr<Artifact> read_export(const std::filesystem::path& folder) {
   return artifact;
 }
 
-// Writes the kernel that `database` knows, or else the first answer, into `folder`.
-absl::StatusOr<ProcessRun> run_export(const TunerOptions& options, const BenchCase& bench_case,
-                                      int threads, const std::string& database, bool frozen,
-                                      const std::string& folder) {
-  std::vector<std::string> command = {options.binary, "export"};
-  for (const std::string& word : command_words(bench_case)) command.push_back(word);
-  for (const std::string& word :
-       {std::string("--threads"), absl::StrCat(threads), std::string("--db"), database,
-        std::string("-q"), std::string("-o"), folder})
-    command.push_back(word);
-  // The first answer is timed as it leaves the compiler; "verified and timed" is a figure of its own.
-  command.push_back(frozen ? "--frozen" : "--unverified");
-  ASSIGN_OR_RETURN(const ProcessRun exported, run_process(command, options.environment));
-  if (exported.exit_code != 0)
-    return absl::InternalError(absl::StrCat("export ended with ", exported.exit_code));
-  return exported;
+void add_target(const TunerOptions& options, std::vector<std::string>* command) {
+  if (options.target.empty()) return;
+  command->push_back("--target");
+  command->push_back(options.target);
 }
 
 // A loaded kernel with the pool that it runs on.
@@ -201,6 +189,7 @@ absl::StatusOr<Json> tune(const TunerOptions& options, const BenchCase& bench_ca
         absl::StrCat(bench_case.trials), std::string("--seconds"), absl::StrCat(seconds),
         std::string("--db"), database, std::string("--json"), std::string("-q")})
     command.push_back(word);
+  add_target(options, &command);
   ASSIGN_OR_RETURN(ProcessRun finished, run_process(command, options.environment, watch_memory));
   Json json = Json::parse(finished.output, nullptr, /*allow_exceptions=*/false);
   if (finished.exit_code != 0 || !json.is_object())
@@ -209,6 +198,23 @@ absl::StatusOr<Json> tune(const TunerOptions& options, const BenchCase& bench_ca
   json["process_wall_s"] = finished.wall_s;
   if (run != nullptr) *run = std::move(finished);
   return json;
+}
+
+absl::StatusOr<ProcessRun> run_export(const TunerOptions& options, const BenchCase& bench_case,
+                                      int threads, const std::string& database, bool frozen,
+                                      const std::string& folder) {
+  std::vector<std::string> command = {options.binary, "export"};
+  for (const std::string& word : command_words(bench_case)) command.push_back(word);
+  for (const std::string& word :
+       {std::string("--threads"), absl::StrCat(threads), std::string("--db"), database,
+        std::string("-q"), std::string("-o"), folder})
+    command.push_back(word);
+  add_target(options, &command);
+  command.push_back(frozen ? "--frozen" : "--unverified");
+  ASSIGN_OR_RETURN(const ProcessRun exported, run_process(command, options.environment));
+  if (exported.exit_code != 0)
+    return absl::InternalError(absl::StrCat("export ended with ", exported.exit_code));
+  return exported;
 }
 
 OurSide our_side(const TunerOptions& options) {

@@ -33,12 +33,19 @@ struct TunerOptions {
   double seconds_cap = 60;                 // of one tune, below what the case says
   std::vector<int> cpus;                   // that kernels run on
   std::vector<std::string> environment;    // of its processes
+  std::string target;                      // --target of `tune` and `export`; "": this machine
 };
 
 // `tune WORDS --json` into `database`, its document. Fails with what the command said.
 absl::StatusOr<nlohmann::json> tune(const TunerOptions& options, const BenchCase& bench_case,
                                     int threads, const std::string& database,
                                     ProcessRun* run = nullptr, bool watch_memory = false);
+
+// `export` into `folder` of the kernel that `database` knows (`frozen`), or else the first answer,
+// as it leaves the compiler: "verified and timed" is a figure of its own.
+absl::StatusOr<ProcessRun> run_export(const TunerOptions& options, const BenchCase& bench_case,
+                                      int threads, const std::string& database, bool frozen,
+                                      const std::string& folder);
 
 // Tunes a case (first `--trials 0` on a database of its own, then in full), exports the best kernel
 // and loads it here, ready to run on the given arguments.

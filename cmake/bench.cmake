@@ -12,6 +12,11 @@ add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
                bench/plain_loops.cc bench/report.cc bench/tuner.cc)
 target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
+# OpenCL kernels beside CLBlast, copies and our CPU family.
+file(GLOB lw_opencl_bench_sources CONFIGURE_DEPENDS bench/opencl/*.cc)
+add_executable(lw_opencl_bench ${lw_opencl_bench_sources} bench/cases.cc bench/tuner.cc)
+target_link_libraries(lw_opencl_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+
 # Candidates a second, replayed and scored.
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)

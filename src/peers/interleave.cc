@@ -14,6 +14,7 @@ namespace {
 double seconds_of(const Contender& contender, int64_t calls) {
   const double begin = now();
   for (int64_t i = 0; i < calls; ++i) contender.run();
+  if (contender.finish) contender.finish();
   return now() - begin;
 }
 
@@ -42,7 +43,7 @@ std::vector<Series> interleave(const std::vector<Contender>& contenders,
   for (size_t i = 0; i < contenders.size(); ++i) {
     settle(options.settle_s);
     if (contenders[i].select) contenders[i].select();
-    contenders[i].run();
+    seconds_of(contenders[i], 1);
     series[i].inner = calls_for(contenders[i], sample_s);
     const double begin = now();
     seconds_of(contenders[i], series[i].inner);

@@ -14,6 +14,8 @@ struct Contender {
   std::string name;
   std::function<void()> run;
   std::function<void()> select;            // before each of its samples, untimed; may be empty
+  std::function<void()> finish = {};       // after the calls of each, timed: waits for what they
+                                           // have queued; may be empty
 };
 
 struct Series {

@@ -38,6 +38,7 @@ Check Judge::run(const Contender& contender) const {
   }
   if (contender.select) contender.select();
   contender.run();
+  if (contender.finish) contender.finish();
   return check_points(program_, {outputs_.begin(), outputs_.end()}, points_, values_.data());
 }
 
