@@ -398,17 +398,40 @@ class Function {
     line(target_of(s.dst), " = ", cl_load(type, lanes, s.stride, access, prelude_), ";");
   }
 
+  // Rows are zipped with those half the block away, log2 times: lanes taken one by one from as many
+  // registers are slow code, and slow to compile.
   void transpose(const Stmt& s) {
-    const size_t half = s.many.size() / 2;
+    const size_t n = s.many.size() / 2;
     const Register& row = kernel_.registers[s.many[0]];
-    for (size_t j = 0; j < half; ++j) {
-      std::string lanes;
-      for (size_t i = 0; i < half; ++i) {
-        lanes += concat(i == 0 ? "" : ", ", names_[s.many[i]],
-                        cl_lane(static_cast<int>(j), row.lanes));
+    const std::string type = cl_type(row.type, row.lanes);
+    std::vector<std::string> rows(n), zipped(n);
+    for (size_t i = 0; i < n; ++i) rows[i] = names_[s.many[i]];
+    size_t rounds = 0;
+    while ((size_t{1} << rounds) < n) ++rounds;
+    const int block = blocks_++;
+    for (size_t round = 1; round <= rounds; ++round) {
+      for (size_t i = 0; i < n; ++i) {
+        const bool low = i % 2 == 0;
+        const std::string value = concat(zip_function(type, low), "(", rows[i / 2], ", ",
+                                         rows[i / 2 + n / 2], ")");
+        zipped[i] = concat("lw_z", block, "_", (round - 1) * n + i);
+        if (round == rounds) {
+          line(target_of(s.many[n + i]), " = ", value, ";");
+        } else {
+          line("const ", type, " ", zipped[i], " = ", value, ";");
+        }
       }
-      line(target_of(s.many[half + j]), " = (", cl_type(row.type, row.lanes), ")(", lanes, ");");
+      std::swap(rows, zipped);
     }
+    if (rounds == 0) line(target_of(s.many[1]), " = ", rows[0], ";");
+  }
+
+  const std::string& zip_function(const std::string& type, bool low) {
+    const std::string name = concat(low ? "lw_zip_low_" : "lw_zip_high_", type);
+    const char* const part = low ? ".lo" : ".hi";
+    return prelude_->use(name, concat("static ", type, " ", name, "(", type, " a, ", type, " b) {\n  ",
+                                      type, " both;\n  both.even = a", part, ";\n  both.odd = b",
+                                      part, ";\n  return both;\n}\n"));
   }
 
   const Kernel& kernel_;
@@ -418,7 +441,7 @@ class Function {
   Ranges ranges_;
   std::vector<std::string> names_;         // of registers
   std::string index_type_, body_;
-  int depth_ = 1, lists_ = 0;
+  int depth_ = 1, lists_ = 0, blocks_ = 0;  // blocks: transposed
   int64_t items_ = 1;
   std::vector<Use> uses_;
   std::vector<bool> declared_, buffers_used_, buffers_written_, variables_used_;
