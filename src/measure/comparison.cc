@@ -73,7 +73,7 @@ bool MeasureClient::compare(const std::vector<Built>& built, const std::vector<i
   for (int slot : slots) {
     Outcome& outcome = (*outcomes)[static_cast<size_t>(slot)];
     const Built& one = built[static_cast<size_t>(slot)];
-    if (load(one, slot, &outcome)) run_and_check(slot, kUniform, &outcome);
+    if (load(one, slot, &outcome) && compile(slot, &outcome)) run_and_check(slot, kUniform, &outcome);
     if (failed(slot)) return false;
   }
   const Answer answer = take_samples(slots, rounds, outcomes);

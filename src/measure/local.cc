@@ -223,8 +223,10 @@ class LocalMeasurer : public Measurer {
   }
 
   bool build(WorkerLink& builder, Built* built, Outcome* failure) {
-    Answer answer = ask(builder, kBuild, Writer(), built, failure);
-    built->artifact = std::move(answer.payload);
+    const Answer answer = ask(builder, kBuild, Writer(), built, failure);
+    Reader reader(answer.payload);
+    built->artifact = reader.get_string();
+    if (reader.get<bool>()) builder.stop();
     return answer.ok;
   }
 

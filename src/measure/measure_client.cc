@@ -166,7 +166,18 @@ bool MeasureClient::load(const Built& built, int slot, Outcome* outcome) {
   growth_[slot] = kernel == nullptr ? 1 : kernel->error_growth;
   const Answer answer =
       measurer_.ask(kLoad, Writer().put<int32_t>(slot).put_string(built.artifact).bytes(),
-                    kLoadTimeout, "loading");
+                    bench_->driver.compiler == nullptr
+                        ? kLoadTimeout
+                        : std::max(kLoadTimeout, bench_->options.build_timeout_s),
+                    "loading");
+  return answer.ok || fail(answer, outcome);
+}
+
+// What a driver compiles when a kernel is first run is building, and has its time limit.
+bool MeasureClient::compile(int slot, Outcome* outcome) {
+  if (bench_->driver.compiler == nullptr) return true;
+  const Answer answer =
+      measurer_.ask(kCompile, slot_request(slot), bench_->options.build_timeout_s, "compiling");
   return answer.ok || fail(answer, outcome);
 }
 
@@ -313,7 +324,8 @@ void MeasureClient::sample(const Built& built, bool verify, Outcome* outcome) {
     outcome->verdict = Verdict::kThrottled;
     outcome->detail = absl::StrFormat("the reference kernel takes %.1f us instead of %.1f us",
                                       hygiene_.reference_us(), hygiene_.baseline_us());
-  } else if (load(built, 0, outcome) && time(built, 0, outcome) && check(0, kUniform, outcome)) {
+  } else if (load(built, 0, outcome) && compile(0, outcome) && time(built, 0, outcome) &&
+             check(0, kUniform, outcome)) {
     if ((verify || outcome->time_us < built.candidate.incumbent_us) &&
         weighed_from_outside(0, outcome) && run_on_others(0, outcome)) {
       outcome->verified = points_known_;

@@ -53,6 +53,7 @@ class MeasureClient {
   void interpret_whole();
   Verdict run_reference(const std::string& artifact);
   bool load(const Built& built, int slot, Outcome* outcome);
+  bool compile(int slot, Outcome* outcome);
   Clock clock() const { return bench_->driver.clock; }
   // `verify`: also where it is behind its incumbent.
   Outcome measure(const Built& built, bool verify, const std::optional<Limits>& limits);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "src/base/message.h"
 
 namespace lw {
@@ -73,6 +74,13 @@ class Fields {
       if (error_->empty()) read(fields);
     }
   }
+  // `read(fields)` of an object that may be there.
+  template <class Read>
+  void object(const char* name, const Read& read) {
+    if (!error_->empty() || !json_.contains(name)) return;
+    Fields fields(json_[name], concat(where_, name, "."), error_);
+    if (error_->empty()) read(fields);
+  }
   void fail(std::string_view name, std::string_view what) {
     if (error_->empty()) *error_ = concat("OpenCL program: ", where_, name, " ", what);
   }
@@ -118,15 +126,19 @@ std::string to_text(const OpenClProgram& program) {
   for (const OpenClProgram::Argument& argument : program.arguments) {
     arguments.push_back({{"bytes", argument.bytes}, {"written", argument.written}});
   }
-  const Json json = {{"version", kVersion},
-                     {"arguments", std::move(arguments)},
-                     {"workspace_bytes", program.workspace_bytes},
-                     {"packed_bytes", program.packed_bytes},
-                     {"local_bytes", program.local_bytes},
-                     {"options", program.options},
-                     {"prepack", to_json(program.prepack)},
-                     {"launches", to_json(program.launches)},
-                     {"source", program.source}};
+  Json json = {{"version", kVersion},
+               {"arguments", std::move(arguments)},
+               {"workspace_bytes", program.workspace_bytes},
+               {"packed_bytes", program.packed_bytes},
+               {"local_bytes", program.local_bytes},
+               {"options", program.options},
+               {"prepack", to_json(program.prepack)},
+               {"launches", to_json(program.launches)},
+               {"source", program.source}};
+  if (!program.binary.bytes.empty()) {
+    json["binary"] = {{"made_for", program.binary.made_for},
+                      {"base64", absl::Base64Escape(program.binary.bytes)}};
+  }
   return json.dump(1) + "\n";
 }
 
@@ -149,6 +161,12 @@ absl::StatusOr<OpenClProgram> parse_opencl_program(std::string_view text) {
   fields.list("launches",
               [&](Fields& one) { program.launches.push_back(read_launch(one, arguments)); });
   program.source = fields.text("source");
+  fields.object("binary", [&](Fields& one) {
+    program.binary.made_for = one.text("made_for");
+    if (!absl::Base64Unescape(one.text("base64"), &program.binary.bytes)) {
+      one.fail("base64", "is none");
+    }
+  });
   if (!error.empty()) return absl::InvalidArgumentError(error);
   return program;
 }

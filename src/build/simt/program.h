@@ -38,6 +38,12 @@ struct OpenClProgram {
   std::vector<Launch> launches;            // a call
   int64_t workspace_bytes = 0, packed_bytes = 0;
   int64_t local_bytes = 0;                 // of a group, the most that a launch needs
+
+  // What a driver has compiled the source to, which the same release alone takes for the same device:
+  // `made_for` says which. Both empty: none has.
+  struct Binary {
+    std::string made_for, bytes;
+  } binary;
 };
 
 std::string to_text(const OpenClProgram& program);

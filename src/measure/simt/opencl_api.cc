@@ -62,7 +62,9 @@ absl::StatusOr<Api> find_functions() {
   LW_FIND(CreateBuffer);
   LW_FIND(ReleaseMemObject);
   LW_FIND(CreateProgramWithSource);
+  LW_FIND(CreateProgramWithBinary);
   LW_FIND(BuildProgram);
+  LW_FIND(GetProgramInfo);
   LW_FIND(GetProgramBuildInfo);
   LW_FIND(ReleaseProgram);
   LW_FIND(CreateKernel);
@@ -75,6 +77,7 @@ absl::StatusOr<Api> find_functions() {
   LW_FIND(EnqueueNDRangeKernel);
   LW_FIND(Flush);
   LW_FIND(Finish);
+  LW_FIND(GetEventInfo);
   LW_FIND(GetEventProfilingInfo);
   LW_FIND(ReleaseEvent);
 #undef LW_FIND

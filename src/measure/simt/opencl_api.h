@@ -35,8 +35,11 @@ constexpr Bits kMemReadWrite = 1, kQueueProfiling = 2;
 constexpr Uint kLocalMemory = 1;           // CL_LOCAL, of kLocalMemType
 
 // What is asked for.
-constexpr Uint kPlatformName = 0x0902, kProgramBuildLog = 0x1183, kKernelWorkGroupSize = 0x11b0,
-               kKernelLocalMemSize = 0x11b2, kProfilingStart = 0x1282, kProfilingEnd = 0x1283;
+constexpr Uint kPlatformName = 0x0902, kProgramBinarySizes = 0x1165, kProgramBinaries = 0x1166,
+               kProgramBuildLog = 0x1183, kKernelWorkGroupSize = 0x11b0,
+               kKernelLocalMemSize = 0x11b2, kEventExecutionStatus = 0x11d3,
+               kProfilingStart = 0x1282, kProfilingEnd = 0x1283;
+constexpr Int kComplete = 0, kRunning = 1;  // of kEventExecutionStatus; more: not yet; less: an error
 constexpr Uint kDeviceType = 0x1000, kMaxComputeUnits = 0x1002, kMaxWorkGroupSize = 0x1004,
                kMaxClockFrequency = 0x100c, kAddressBits = 0x100d, kMaxMemAllocSize = 0x1010,
                kGlobalMemCachelineSize = 0x101d, kGlobalMemCacheSize = 0x101e,
@@ -59,7 +62,10 @@ struct Api {
   Memory (*CreateBuffer)(Context, Bits, size_t, void*, Int*);
   Int (*ReleaseMemObject)(Memory);
   Program (*CreateProgramWithSource)(Context, Uint, const char**, const size_t*, Int*);
+  Program (*CreateProgramWithBinary)(Context, Uint, const DeviceId*, const size_t*,
+                                     const unsigned char**, Int*, Int*);
   Int (*BuildProgram)(Program, Uint, const DeviceId*, const char*, void (*)(Program, void*), void*);
+  Int (*GetProgramInfo)(Program, Uint, size_t, void*, size_t*);
   Int (*GetProgramBuildInfo)(Program, DeviceId, Uint, size_t, void*, size_t*);
   Int (*ReleaseProgram)(Program);
   KernelId (*CreateKernel)(Program, const char*, Int*);
@@ -75,6 +81,7 @@ struct Api {
                               Uint, const Event*, Event*);
   Int (*Flush)(Queue);
   Int (*Finish)(Queue);
+  Int (*GetEventInfo)(Event, Uint, size_t, void*, size_t*);
   Int (*GetEventProfilingInfo)(Event, Uint, size_t, void*, size_t*);
   Int (*ReleaseEvent)(Event);
 };

@@ -1,8 +1,5 @@
 #include "src/measure/simt/opencl_call.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "schedules/targets/simt/simt_target.h"
@@ -10,6 +7,7 @@
 #include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/build/simt/program.h"
+#include "src/measure/simt/kernel_cache.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_session.h"
 
@@ -100,14 +98,6 @@ absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& t
   auto call = std::make_unique<OpenClCall>(std::move(session), std::move(program));
   RETURN_IF_ERROR(call->open());
   return call;
-}
-
-void give_cache_folder() {
-  const char* const home = getenv("HOME");
-  if (getenv("POCL_CACHE_DIR") != nullptr || getenv("XDG_CACHE_HOME") != nullptr) return;
-  if (home != nullptr && access(home, W_OK | X_OK) == 0) return;
-  char folder[] = "/tmp/loopwright-pocl-XXXXXX";
-  if (mkdtemp(folder) != nullptr) setenv("POCL_CACHE_DIR", folder, 1);
 }
 
 }  // namespace lw

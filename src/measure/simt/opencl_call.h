@@ -16,8 +16,4 @@ namespace lw {
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& target,
                                                                  const Artifact& artifact);
 
-// PoCL keeps what it has compiled in a folder of the user's; where it has none, which it refuses to
-// do without, in one of this process's.
-void give_cache_folder();
-
 }  // namespace lw

@@ -15,7 +15,8 @@
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/build/simt/program.h"
-#include "src/measure/simt/opencl_call.h"
+#include "src/measure/simt/kernel_cache.h"
+#include "src/measure/simt/opencl_compiler.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_session.h"
 #include "src/measure/workers/workbench.h"
@@ -100,6 +101,11 @@ class OpenClKernelDevice : public Device {
     while (!slots_.empty()) unload(slots_.begin()->first);
   }
 
+  absl::Status compile(int slot) override {
+    ASSIGN_OR_RETURN(Slot* const loaded, ready(slot, kUniform));
+    return loaded->kernels->begin();
+  }
+
   absl::Status run(int slot, int set) override {
     ASSIGN_OR_RETURN(Slot* const loaded, ready(slot, set));
     RETURN_IF_ERROR(loaded->kernels->enqueue());
@@ -116,7 +122,7 @@ class OpenClKernelDevice : public Device {
   }
 
   absl::StatusOr<Samples> time(int slot, const TimingPlan& plan) override {
-    ASSIGN_OR_RETURN(Slot* const loaded, ready_to_time(slot));
+    ASSIGN_OR_RETURN(Slot* const loaded, ready(slot, kUniform));
     const TimedUsage before = usage_so_far();
     const double begin = now();
     Timing t = time_call(timed(loaded), plan);
@@ -137,7 +143,7 @@ class OpenClKernelDevice : public Device {
     std::vector<Timed> calls;
     std::vector<Slot*> all_loaded;
     for (const int slot : slots) {
-      ASSIGN_OR_RETURN(Slot* const loaded, ready_to_time(slot));
+      ASSIGN_OR_RETURN(Slot* const loaded, ready(slot, kUniform));
       all_loaded.push_back(loaded);
       calls.push_back(timed(loaded));
     }
@@ -159,7 +165,6 @@ class OpenClKernelDevice : public Device {
     OpenClProgram program;
     std::unique_ptr<OpenClKernels> kernels;
     cl::Memory workspace = nullptr, packed = nullptr;
-    bool compiled = false;                 // it has run
   };
 
   absl::Status fill_slot(const Artifact& artifact, Slot* loaded) {
@@ -217,16 +222,6 @@ class OpenClKernelDevice : public Device {
     RETURN_IF_ERROR(loaded.kernels->enqueue_prepack());
     RETURN_IF_ERROR(session_->finish());
     return &loaded;
-  }
-
-  // Some drivers compile when a kernel is first enqueued: PoCL, for a third of a second.
-  absl::StatusOr<Slot*> ready_to_time(int slot) {
-    ASSIGN_OR_RETURN(Slot* const loaded, ready(slot, kUniform));
-    if (loaded->compiled) return loaded;
-    RETURN_IF_ERROR(loaded->kernels->enqueue());
-    RETURN_IF_ERROR(session_->finish());
-    loaded->compiled = true;
-    return loaded;
   }
 
   std::byte* data_of(size_t i, int set) const {
@@ -347,8 +342,10 @@ absl::StatusOr<DeviceDriver> opencl_driver(const Target& target) {
   driver.all_processors = device.is_processor();
   driver.units = simt(target).units;
   driver.weighed = false;                  // what a call costs here says little of a GPU's time
-  driver.open = [device](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
-    give_cache_folder();
+  const std::shared_ptr<const KernelCache> cache = KernelCache::create();
+  driver.compiler = [device, cache] { return opencl_compiler(device, cache); };
+  driver.open = [device, cache](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
+    cache->use();
     pin_to(bench.measuring);               // the driver's threads inherit it
     ASSIGN_OR_RETURN(std::unique_ptr<OpenClSession> session, OpenClSession::open(device));
     std::unique_ptr<OpenClKernelDevice> opened =

@@ -22,6 +22,10 @@ struct OpenClDevice {
   std::string nonsense;                    // that the driver says of it; "": it can be used
 
   bool is_processor() const { return (type & cl::kDeviceTypeCpu) != 0; }
+  // When a kernel is first run, and not when its program is built; into files, for later processes.
+  bool compiles_late() const { return platform == "Portable Computing Language"; }
+  // What decides whose binaries it takes.
+  std::string release() const { return platform + ", " + name + ", " + version + ", " + driver; }
 };
 
 // Asks the drivers in a process of its own, since they may crash, hang or eat memory; what it has

@@ -1,8 +1,11 @@
 #include "src/measure/simt/opencl_session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/measure/run/guarded.h"
 
@@ -10,7 +13,7 @@ namespace lw {
 namespace {
 
 constexpr int64_t kZone = kRoomBehind;     // behind a buffer's bytes
-constexpr size_t kMostLog = 1500;
+constexpr size_t kMostLog = 1500, kMostBinary = size_t{64} << 20;
 
 int64_t whole_words(int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
@@ -107,16 +110,33 @@ std::string OpenClSession::build_log(cl::Program program) const {
   return log.substr(0, kMostLog);
 }
 
-absl::StatusOr<cl::Program> OpenClSession::build(const std::string& source,
-                                                 const std::string& options) {
-  const char* const text = source.c_str();
-  const char* texts[] = {text};
-  const size_t size = source.size();
+cl::Program OpenClSession::build_binary(const OpenClProgram& program) {
+  const OpenClProgram::Binary& binary = program.binary;
+  if (binary.bytes.empty() || binary.made_for != device_.release()) return nullptr;
+  const unsigned char* bytes = reinterpret_cast<const unsigned char*>(binary.bytes.data());
+  const size_t size = binary.bytes.size();
+  cl::Int error = 0, taken = 0;
+  const cl::Program built =
+      api_->CreateProgramWithBinary(context_, 1, &id_, &size, &bytes, &taken, &error);
+  if (built == nullptr) return nullptr;
+  if (error == cl::kSuccess && taken == cl::kSuccess &&
+      api_->BuildProgram(built, 1, &id_, program.options.c_str(), nullptr, nullptr) ==
+          cl::kSuccess) {
+    return built;
+  }
+  api_->ReleaseProgram(built);
+  return nullptr;
+}
+
+absl::StatusOr<cl::Program> OpenClSession::build(const OpenClProgram& source) {
+  if (const cl::Program built = build_binary(source); built != nullptr) return built;
+  const char* texts[] = {source.source.c_str()};
+  const size_t size = source.source.size();
   cl::Int error = 0;
   const cl::Program program =
       api_->CreateProgramWithSource(context_, 1, texts, &size, &error);
   if (error != cl::kSuccess) return cl::error_status(error, "clCreateProgramWithSource");
-  error = api_->BuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr);
+  error = api_->BuildProgram(program, 1, &id_, source.options.c_str(), nullptr, nullptr);
   if (error == cl::kSuccess) return program;
   const absl::Status status = cl::error_status(error, "clBuildProgram");
   const std::string log = build_log(program);
@@ -141,7 +161,7 @@ absl::StatusOr<std::unique_ptr<OpenClKernels>> OpenClKernels::build(OpenClSessio
     }
   }
   std::unique_ptr<OpenClKernels> kernels(new OpenClKernels(session));
-  ASSIGN_OR_RETURN(kernels->program_, session->build(program.source, program.options));
+  ASSIGN_OR_RETURN(kernels->program_, session->build(program));
   RETURN_IF_ERROR(kernels->make(program.prepack, &kernels->prepack_));
   RETURN_IF_ERROR(kernels->make(program.launches, &kernels->launches_));
   return kernels;
@@ -214,8 +234,12 @@ absl::Status OpenClKernels::bind(const std::vector<Launch>& launches, const Buff
 }
 
 absl::Status OpenClKernels::enqueue(const Launch& launch, cl::Event* event) {
+  return enqueue(launch, launch.what.groups, event);
+}
+
+absl::Status OpenClKernels::enqueue(const Launch& launch, int64_t groups, cl::Event* event) {
   const size_t items = static_cast<size_t>(launch.what.items);
-  const size_t all = static_cast<size_t>(launch.what.groups) * items;
+  const size_t all = static_cast<size_t>(groups) * items;
   const cl::Int error = session_->api().EnqueueNDRangeKernel(
       session_->queue(), launch.kernel, 1, nullptr, &all, &items, 0, nullptr, event);
   if (error == cl::kSuccess) return absl::OkStatus();
@@ -237,6 +261,62 @@ absl::Status OpenClKernels::enqueue(cl::Event* first, cl::Event* last) {
 absl::Status OpenClKernels::enqueue_prepack() {
   for (const Launch& launch : prepack_) RETURN_IF_ERROR(enqueue(launch, nullptr));
   return absl::OkStatus();
+}
+
+absl::Status OpenClKernels::begin() {
+  cl::Event last = nullptr;
+  RETURN_IF_ERROR(enqueue(nullptr, &last));
+  return await(last, 0);
+}
+
+absl::Status OpenClKernels::run_groups(int64_t small_grid, double limit_s) {
+  for (const std::vector<Launch>* launches : {&prepack_, &launches_}) {
+    for (const Launch& launch : *launches) {
+      const int64_t groups = launch.what.groups, items = launch.what.items;
+      cl::Event event = nullptr;
+      RETURN_IF_ERROR(enqueue(launch, groups * items > small_grid ? small_grid / items + 1 : 1,
+                              &event));
+      RETURN_IF_ERROR(await(event, limit_s));
+    }
+  }
+  return session_->finish();
+}
+
+absl::Status OpenClKernels::await(cl::Event event, double running_s) const {
+  constexpr useconds_t kLookEvery_us = 500;
+  const cl::Api& api = session_->api();
+  absl::Status status = cl::error_status(api.Flush(session_->queue()), "clFlush");
+  double began = 0;
+  while (status.ok()) {
+    cl::Int state = cl::kComplete;
+    status = cl::error_status(api.GetEventInfo(event, cl::kEventExecutionStatus, sizeof state,
+                                               &state, nullptr), "clGetEventInfo");
+    if (status.ok() && state < cl::kComplete) status = cl::error_status(state, "the kernel");
+    if (!status.ok() || state == cl::kComplete) break;
+    if (state == cl::kRunning) {
+      if (began == 0) began = now();
+      if (running_s <= 0) break;
+      if (now() - began > running_s) status = absl::DeadlineExceededError("it runs too long");
+    }
+    usleep(kLookEvery_us);
+  }
+  api.ReleaseEvent(event);
+  return status;
+}
+
+absl::StatusOr<std::string> OpenClKernels::binary() const {
+  const cl::Api& api = session_->api();
+  size_t size = 0;
+  RETURN_IF_ERROR(cl::error_status(
+      api.GetProgramInfo(program_, cl::kProgramBinarySizes, sizeof size, &size, nullptr),
+      "clGetProgramInfo"));
+  if (size == 0 || size > kMostBinary) return absl::NotFoundError("no binary");
+  std::string bytes(size, '\0');
+  unsigned char* where = reinterpret_cast<unsigned char*>(bytes.data());
+  RETURN_IF_ERROR(cl::error_status(
+      api.GetProgramInfo(program_, cl::kProgramBinaries, sizeof where, &where, nullptr),
+      "clGetProgramInfo"));
+  return bytes;
 }
 
 }  // namespace lw

@@ -38,11 +38,13 @@ class OpenClSession {
   absl::Status read(cl::Memory memory, void* data, int64_t bytes);
   absl::Status finish();
 
-  // kInvalidArgument has the build log's first lines.
-  absl::StatusOr<cl::Program> build(const std::string& source, const std::string& options);
+  // Of its binary where this device takes it, else of its source. kInvalidArgument has the build
+  // log's first lines.
+  absl::StatusOr<cl::Program> build(const OpenClProgram& program);
 
  private:
   OpenClSession(const OpenClDevice& device, const cl::Api* api) : device_(device), api_(api) {}
+  cl::Program build_binary(const OpenClProgram& program);  // null: it is not taken
   std::string build_log(cl::Program program) const;
 
   const OpenClDevice device_;
@@ -73,6 +75,15 @@ class OpenClKernels {
   // events of its first and last kernel, the caller's to release.
   absl::Status enqueue(cl::Event* first = nullptr, cl::Event* last = nullptr);
   absl::Status enqueue_prepack();
+  // A call, of which nothing is waited for but that its last kernel has begun: by then the driver has
+  // compiled whatever it compiles when a kernel is first run.
+  absl::Status begin();
+  // The prepack and a call, of each launch one group alone, or so many that it has more items than
+  // `small_grid` where it has. kDeadlineExceeded: the groups of one launch run for longer than
+  // `limit_s`, and still do; the time until they begin is not counted.
+  absl::Status run_groups(int64_t small_grid, double limit_s);
+  // What the driver has compiled. Errors: it says nothing of that.
+  absl::StatusOr<std::string> binary() const;
 
  private:
   struct Launch {
@@ -84,6 +95,9 @@ class OpenClKernels {
                     std::vector<Launch>* made);
   absl::Status bind(const std::vector<Launch>& launches, const Buffers& buffers);
   absl::Status enqueue(const Launch& launch, cl::Event* event);
+  absl::Status enqueue(const Launch& launch, int64_t groups, cl::Event* event);
+  // Until the event's command has begun, and then at most so long until it is complete.
+  absl::Status await(cl::Event event, double running_s) const;
 
   OpenClSession* const session_;
   cl::Program program_ = nullptr;

@@ -15,12 +15,17 @@
 namespace lw {
 namespace {
 
-absl::StatusOr<std::string> built_answer(const Workbench& bench, const Message& request) {
+absl::StatusOr<std::string> built_answer(const Workbench& bench, const Compiler& compiler,
+                                         const Message& request) {
   Reader reader(request.payload);
   ASSIGN_OR_RETURN(const Kernel kernel, parse_kernel(reader.get_string()));
   if (request.type == kBuild) {
-    ASSIGN_OR_RETURN(const Artifact artifact, bench.backend->build(kernel, *bench.target));
-    return artifact_bytes(artifact);
+    Compiled built;
+    ASSIGN_OR_RETURN(built.artifact, bench.backend->build(kernel, *bench.target));
+    if (compiler != nullptr) {
+      ASSIGN_OR_RETURN(built, compiler(built.artifact));
+    }
+    return Writer().put_string(artifact_bytes(built.artifact)).put(built.spent).bytes();
   }
   ASSIGN_OR_RETURN(const Computed computed,
                    bench.driver.compute(bench, kernel, reader.get<double>()));
@@ -50,8 +55,12 @@ void builder_main(const Workbench& bench, int page, int socket, const Isolation&
   confinement.memory_bytes = bench.options.memory_limit_bytes;
   confinement.cpu_seconds = kWorkerCpuSeconds;
   confinement.keep_stderr = true;
-  if (!confine(isolation, confinement)) _exit(kNotIsolated);
-  serve_requests(socket, [&](const Message& request) { return built_answer(bench, request); });
+  Compiler compiler;
+  if (bench.driver.compiler != nullptr) compiler = bench.driver.compiler();
+  else if (!confine(isolation, confinement)) _exit(kNotIsolated);
+  serve_requests(socket, [&](const Message& request) {
+    return built_answer(bench, compiler, request);
+  });
 }
 
 }  // namespace lw

@@ -60,6 +60,9 @@ class Device {
   virtual ~Device() = default;
   // Into a slot, in place of what was there, which is gone also where this fails.
   virtual absl::Status load(int slot, const Artifact& artifact) = 0;
+  // What is left of building, where a driver does some when a kernel is first run: after it nothing
+  // but the kernel takes time.
+  virtual absl::Status compile(int slot);
   virtual void unload_all() = 0;
   // One run on a set of inputs (InputSet), in memory of the kernel's own that says nothing of
   // earlier runs; and whether it has left alone what it must not change.
@@ -75,6 +78,14 @@ class Device {
   // One run and nothing besides it, for who times it from outside.
   virtual absl::Status run_again(int slot, int set);
 };
+
+// What a driver makes of an artifact, in a builder's process. `spent`: that process is not to build
+// anything more.
+struct Compiled {
+  Artifact artifact;
+  bool spent = false;
+};
+using Compiler = std::function<absl::StatusOr<Compiled>(const Artifact& artifact)>;
 
 struct DeviceDriver {
   Clock clock = Clock::kSampled;
@@ -94,6 +105,9 @@ struct DeviceDriver {
   // run if that is less than `below_us`. Statuses as Device's. Null: the device says, one sample.
   std::function<absl::StatusOr<Computed>(const Workbench& bench, const Kernel& kernel,
                                          double below_us)> compute = nullptr;
+  // Of a driver that compiles: opened in a builder's process, which is not confined then, since
+  // compilers open files and start programs. Null: what the backend builds is all there is to it.
+  std::function<Compiler()> compiler = nullptr;
 };
 
 }  // namespace lw

@@ -47,6 +47,7 @@ absl::StatusOr<std::string> answer(Device& device, const Message& request) {
       RETURN_IF_ERROR(device.load(slot, artifact));
       return "";
     }
+    case kCompile: RETURN_IF_ERROR(device.compile(reader.get<int32_t>())); return "";
     case kUnloadAll: device.unload_all(); return "";
     case kTime: return time(reader, device);
     case kInterleave: return interleave(reader, device);

@@ -100,9 +100,10 @@ constexpr double kWorkerLife = 3600;
 enum MessageType : uint32_t {
   kRefused = 1,
   kDone,
-  kBuild,       // {kernel text} -> {artifact}
+  kBuild,       // {kernel text} -> {string artifact, bool spent}: the builder is to be replaced
   kCompute,     // {kernel text, double below_us} -> {double us, put_samples()'s, artifact}: exact
   kLoad,        // {int32 slot, artifact} -> {}; replaces what was there
+  kCompile,     // {int32 slot} -> {}
   kUnloadAll,   // {} -> {}
   kTime,        // {int32 slot, TimingPlan} -> {put_samples()'s}
   kRunOnce,     // {int32 slot, int32 set} -> {}
