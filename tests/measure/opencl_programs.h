@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/build/simt/program.h"
 #include "tests/measure/measurer_fixture.h"
 
@@ -61,6 +62,9 @@ __kernel void pack(__global const float* B, __global float* P) {
   if (name == "local") p.local_bytes = int64_t{1} << 40;
   if (name == "nonsense") replace("float sum", "flaot sum");
   if (name == "nameless") p.launches[0].kernel = "nn";
+  if (name == "roomy") p.workspace_bytes = 1 << 20;
+  // What tests/support/fake_opencl.cc does of itself.
+  if (name.starts_with("fake_")) p.source += concat("// fake:", name.substr(5), "\n");
   if (name == "other") p.arguments[1].bytes = 1535;
   return p;
 }

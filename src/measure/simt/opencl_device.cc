@@ -16,6 +16,7 @@
 #include "src/base/parallel_pool.h"
 #include "src/build/simt/program.h"
 #include "src/measure/simt/kernel_cache.h"
+#include "src/measure/simt/opencl_clock.h"
 #include "src/measure/simt/opencl_compiler.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_session.h"
@@ -59,7 +60,7 @@ absl::Status check_opencl_arguments(const Workbench& bench, const OpenClProgram&
 class OpenClKernelDevice : public Device {
  public:
   OpenClKernelDevice(Workbench& bench, std::unique_ptr<OpenClSession> session)
-      : bench_(bench), session_(std::move(session)) {}
+      : bench_(bench), session_(std::move(session)), clock_(session_.get()) {}
 
   // A driver that runs kernels in this process gives them its memory: of that none may be written
   // that is others' to judge by.
@@ -273,13 +274,8 @@ class OpenClKernelDevice : public Device {
     return t;
   }
 
-  // By the device's own clock from the first kernel's start to the last one's end: calls one after
-  // the other, as a consumer's queue has them, with what lies between launches. The host's clock adds
-  // the way to the device and back once a batch, so it is never the shorter one by more than clocks
-  // drift; where the events say more than it, or next to nothing, or go backwards, they are not the
-  // driver's to give (some answer zero, some count in another unit), and the host's clock stands.
+  // Calls one after the other, as a consumer's queue has them, with what lies between launches.
   absl::StatusOr<double> sample(OpenClKernels& kernels, int64_t inner) {
-    constexpr double kOver = 1.02, kUnder = 0.3, kThere_s = 5e-4;
     cl::Event first = nullptr, last = nullptr;
     const double begin = now();
     absl::Status status = absl::OkStatus();
@@ -291,25 +287,9 @@ class OpenClKernelDevice : public Device {
       }
     }
     if (status.ok()) status = session_->finish();
-    const double wall_s = now() - begin;
-    const double start = clock_of(first != nullptr ? first : last, cl::kProfilingStart);
-    const double end = clock_of(last, cl::kProfilingEnd);
-    for (const cl::Event event : {first, last}) {
-      if (event != nullptr) session_->api().ReleaseEvent(event);
-    }
+    const double s = clock_.take(first, last, now() - begin);
     RETURN_IF_ERROR(status);
-    double s = end - start;
-    if (start <= 0 || s <= 0 || s > kOver * wall_s || s < kUnder * wall_s - kThere_s) s = wall_s;
     return s * 1e6 / static_cast<double>(inner);
-  }
-
-  double clock_of(cl::Event event, cl::Uint what) const {
-    uint64_t ns = 0;
-    if (event == nullptr || session_->api().GetEventProfilingInfo(event, what, sizeof ns, &ns,
-                                                                  nullptr) != cl::kSuccess) {
-      return 0;
-    }
-    return static_cast<double>(ns) * 1e-9;
   }
 
   absl::Status flush() {
@@ -326,6 +306,7 @@ class OpenClKernelDevice : public Device {
 
   Workbench& bench_;
   const std::unique_ptr<OpenClSession> session_;
+  OpenClClock clock_;
   std::vector<cl::Memory> inputs_[kInputSets], outputs_;  // by argument; null: none yet, or not that
   cl::Memory flush_ = nullptr;
   std::map<int, Slot> slots_;

@@ -62,6 +62,9 @@ std::string find_nonsense(const OpenClDevice& d) {
   if (beyond(d.buffer_bytes, 1 << 20, uint64_t{1} << 50)) {
     return concat("buffers of up to ", d.buffer_bytes, " bytes");
   }
+  if (beyond(d.memory_bytes, 1 << 20, uint64_t{1} << 60)) {
+    return concat("memory of ", d.memory_bytes, " bytes");
+  }
   if (beyond(d.local_bytes, 0, 1'000'000'000)) {
     return concat("local memory of ", d.local_bytes, " bytes");
   }
@@ -248,7 +251,8 @@ absl::StatusOr<std::vector<OpenClDevice>> ask_in_process(double limit_s) {
 
 std::string list_of(const std::vector<OpenClDevice>& devices) {
   return absl::StrJoin(devices, ", ", [](std::string* out, const OpenClDevice& d) {
-    *out += concat("opencl:", d.index, " (", d.name, ")");
+    *out += concat("opencl:", d.index, " (", d.name,
+                   d.nonsense.empty() ? "" : ", which cannot be used: ", d.nonsense, ")");
   });
 }
 
@@ -314,8 +318,11 @@ std::string opencl_facts(const OpenClDevice& device) {
 absl::StatusOr<cl::DeviceId> open_opencl_device(const cl::Api& api, const OpenClDevice& device) {
   cl::DeviceId found = nullptr;
   int index = 0;
+  // Where one is gone others may have its number.
   RETURN_IF_ERROR(visit_devices(api, [&](cl::DeviceId id, const std::string&) {
-    if (index++ == device.index) found = id;
+    const std::string name = Questions(api, id).text(cl::kDeviceName);
+    const bool same = name == device.name || absl::StartsWith(device.name, concat(name, " #"));
+    if (index++ == device.index && same) found = id;
   }));
   if (found != nullptr) return found;
   return absl::UnavailableError(concat("OpenCL device '", device.name, "' is not there any more"));

@@ -62,11 +62,11 @@ void OpenClSession::release(cl::Memory memory) {
   if (memory != nullptr) api_->ReleaseMemObject(memory);
 }
 
-absl::Status OpenClSession::poison(cl::Memory memory, int64_t bytes) {
+absl::Status OpenClSession::poison(cl::Memory memory, int64_t bytes, cl::Event* event) {
   const uint32_t word = 0xffffffff;
   return cl::error_status(
       api_->EnqueueFillBuffer(queue_, memory, &word, sizeof word, 0,
-                              static_cast<size_t>(whole_words(bytes) + kZone), 0, nullptr, nullptr),
+                              static_cast<size_t>(whole_words(bytes) + kZone), 0, nullptr, event),
       "clEnqueueFillBuffer");
 }
 

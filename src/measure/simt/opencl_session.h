@@ -30,8 +30,9 @@ class OpenClSession {
   // kResourceExhausted: the device has not so much.
   absl::StatusOr<cl::Memory> allocate(int64_t bytes, const std::string& name);
   void release(cl::Memory memory);
-  // All of it, with its zone, as bytes 0xff: NaN in every float type.
-  absl::Status poison(cl::Memory memory, int64_t bytes);
+  // All of it, with its zone, as bytes 0xff: NaN in every float type. `event`: where not null, the
+  // command's, the caller's to release.
+  absl::Status poison(cl::Memory memory, int64_t bytes, cl::Event* event = nullptr);
   // Whether what lies behind its bytes still is.
   absl::StatusOr<bool> intact(cl::Memory memory, int64_t bytes);
   absl::Status write(cl::Memory memory, const void* data, int64_t bytes);

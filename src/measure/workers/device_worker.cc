@@ -65,7 +65,6 @@ void device_main(Workbench& bench, int socket, const Isolation& isolation) {
   report_crashes_to(page);
   if (bench.driver.clock != Clock::kExact && !bench.driver.elsewhere) pin_to({bench.measuring[0]});
   const absl::StatusOr<std::unique_ptr<Device>> device = bench.driver.open(bench);
-  CHECK(device.ok());
   if (bench.driver.shut_in) {
     Confinement confinement;
     confinement.socket = socket;
@@ -74,7 +73,11 @@ void device_main(Workbench& bench, int socket, const Isolation& isolation) {
     confinement.keep_stderr = kSanitized;
     if (!confine(isolation, confinement)) _exit(kNotIsolated);
   }
-  serve_requests(socket, [&](const Message& request) { return answer(**device, request); });
+  // One that cannot be opened, or not any more, says so to whatever is asked of it.
+  serve_requests(socket, [&](const Message& request) -> absl::StatusOr<std::string> {
+    if (!device.ok()) return absl::UnavailableError(device.status().message());
+    return answer(**device, request);
+  });
 }
 
 }  // namespace lw
