@@ -54,6 +54,13 @@ absl::Status check_architecture(std::string_view does, const Target& target, con
 
 // ---- this machine -------------------------------------------------------------------------------
 
+// One for each processor, so that devices exclude each other wherever they overlap.
+std::vector<std::string> processor_locks(const DeviceSpec& spec) {
+  std::vector<std::string> locks;
+  for (int cpu : spec.cpus) locks.push_back(concat("cpu:", cpu));
+  return locks;
+}
+
 absl::StatusOr<std::unique_ptr<Measurer>> cpu_measurer(const DeviceSpec& spec, const Task& task,
                                                        uint64_t seed) {
   if (absl::Status runs = check_runs_here(task); !runs.ok()) {
@@ -139,6 +146,13 @@ std::string opencl_identity(const DeviceSpec& spec) {
   const absl::StatusOr<Target> target = opencl_target(spec.which);
   if (!driven.ok() || !target.ok()) return concat("opencl ", spec.which);
   return concat("opencl ", driven->name, " ", driven->driver, " ", to_text(*target));
+}
+
+// By its name, since numbers change with what else is there. One that is not there needs none.
+std::vector<std::string> opencl_locks(const DeviceSpec& spec) {
+  const absl::StatusOr<OpenClDevice> driven = find_opencl_device(spec.which);
+  if (!driven.ok()) return {};
+  return {concat(kOpenClPrefix, driven->name)};
 }
 
 absl::StatusOr<std::unique_ptr<Measurer>> opencl_measurer(const DeviceSpec& spec, const Task& task,
@@ -305,7 +319,8 @@ const std::vector<DeviceKind>& device_kinds() {
        .identity = cpu_identity,
        .shuts_in = true,
        .memory = memory_here,
-       .make_measurer = cpu_measurer},
+       .make_measurer = cpu_measurer,
+       .locks = processor_locks},
       {.name = "qemu-aarch64",
        .takes_processors = false,
        .takes_command = false,
@@ -341,6 +356,7 @@ const std::vector<DeviceKind>& device_kinds() {
        .shuts_in = false,
        .memory = memory_here,
        .make_measurer = opencl_measurer,
+       .locks = opencl_locks,
        .takes_machine = true},
       {.name = "exec",
        .takes_processors = false,

@@ -78,6 +78,9 @@ struct DeviceKind {
   // kFailedPrecondition: the task cannot run on this device.
   absl::StatusOr<std::unique_ptr<Measurer>> (*make_measurer)(const DeviceSpec& spec,
                                                              const Task& task, uint64_t seed);
+  // What nobody else may measure on meanwhile, by the names of its locks (device_lock.h); null: all
+  // may.
+  std::vector<std::string> (*locks)(const DeviceSpec& spec) = nullptr;
   bool takes_machine = false;  // what stands after ':' says which of this machine's devices it is
 };
 const std::vector<DeviceKind>& device_kinds();

@@ -36,14 +36,14 @@ bool readable() {
   return poll(&wait, 1, 0) > 0;
 }
 
-// A lock for each processor, so that devices exclude each other wherever they overlap.
-absl::StatusOr<std::vector<DeviceLock>> lock_processors(const DeviceSpec& spec) {
+absl::StatusOr<std::vector<DeviceLock>> lock_device(const DeviceSpec& spec) {
   std::vector<DeviceLock> locks;
-  for (int cpu : spec.cpus) {
+  if (spec.kind->locks == nullptr) return locks;
+  for (const std::string& name : spec.kind->locks(spec)) {
     absl::StatusOr<DeviceLock> lock = absl::UnavailableError("");
     for (int i = 0; i < kLockTries && absl::IsUnavailable(lock.status()); ++i) {
       if (i > 0) std::this_thread::sleep_for(kLockPause);
-      lock = DeviceLock::acquire(concat("cpu:", cpu));
+      lock = DeviceLock::acquire(name);
     }
     if (absl::IsFailedPrecondition(lock.status())) {  // nowhere to lock: as without
       log(Level::kWarning, "device_not_locked",
@@ -122,12 +122,12 @@ int device_host_main(const std::string& device, pid_t parent) {
   if (!spec->cpus.empty() && !pin_to(spec->cpus)) {
     log(Level::kWarning, "device_not_pinned", {{"device", spec->name}});
   }
-  absl::StatusOr<std::vector<DeviceLock>> locks = lock_processors(*spec);
+  absl::StatusOr<std::vector<DeviceLock>> locks = lock_device(*spec);
   JobBench bench(*spec);
   while (true) {
     const absl::StatusOr<Message> request = receive_message(kHostSocket);
     if (!request.ok()) return 0;
-    if (!locks.ok()) locks = lock_processors(*spec);
+    if (!locks.ok()) locks = lock_device(*spec);
     if (!locks.ok()) {
       const HostMessage asked = static_cast<HostMessage>(request->type);
       const std::string why(locks.status().message());

@@ -8,8 +8,8 @@
 //                                      then kFinished {JobResult without outcomes}
 //                   kStop {}        ends what runs: its kFinished says `abandoned`
 //
-// A host that loses its socket, or its parent, ends. While it lives it holds its processors
-// (measure/device_lock.h): where another agent of this user has one of them, it describes and runs
+// A host that loses its socket, or its parent, ends. While it lives it holds its processors, or
+// its driver's device (measure/device_lock.h): where another agent of this user has one of them, it describes and runs
 // nothing and says who.
 #pragma once
 

@@ -162,6 +162,24 @@ TEST_F(Host, AProcessorIsOneDevicesOnly) {
   EXPECT_TRUE(device.ok()) << device.status();
 }
 
+TEST_F(Host, ADriversDeviceIsOneAgentsOnly) {
+  setenv("LOOPWRIGHT_OPENCL", LW_BINARY_DIR "/libfake_opencl.so", 1);
+  setenv("LW_FAKE_OPENCL", "", 1);
+  const DeviceSpec spec = *parse_device("opencl:0,name=second");
+  std::optional<DeviceLock> first = *DeviceLock::acquire("opencl:Fake board");
+  const std::unique_ptr<DeviceRunner> runner = make_device_runner(spec, host_command());
+  const absl::StatusOr<v1::Device> refused = runner->describe("", /*refresh=*/false);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr(concat("device 'opencl:Fake board' is in use by process ", getpid())));
+  first.reset();
+  const absl::StatusOr<v1::Device> device = runner->describe("", /*refresh=*/false);
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ(device->target().name(), "opencl:fake-board");
+  unsetenv("LOOPWRIGHT_OPENCL");
+  unsetenv("LW_FAKE_OPENCL");
+}
+
 // A real device, through a real server: machine code, measured and verified.
 TEST_F(Host, MeasuresOnThisMachine) {
   const absl::StatusOr<Target> host = find_target("host");

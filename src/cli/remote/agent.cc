@@ -40,7 +40,8 @@ Devices (--device, several may be given):
 Candidates are shut in as well as this machine allows. --isolation LEVEL says what is the least,
 without which the agent ends: none, process (no privileges), limits (no forks, no files), filter (no
 system calls but for memory, threads and time), namespaces (no network, no other processes, an empty
-root). `loopwright doctor` says what can be had. A cpu device holds its processors: no second agent of this user gets them.
+root). `loopwright doctor` says what can be had. A cpu device holds its processors, an
+opencl device what it names: no second agent of this user gets them.
 
 What was measured is kept until the server has stored it, through lost connections and restarts.
 SIGTERM or Ctrl-C: finishes the jobs in hand, then leaves; a second one gives them back at once.)";
