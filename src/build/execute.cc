@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <numeric>
 #include <utility>
@@ -252,10 +253,14 @@ class Activation {
   // ---------------------------------------------------------------------------- memory
 
   // Whether the statement may touch the element of its buffer.
-  bool allowed(const Stmt& s, int64_t index, bool write) const {
-    if (watch_ != nullptr) return watch_->access({s, s.buffer, index, write});
-    CHECK(index >= 0 && index < kernel_.buffers[s.buffer].elements);
+  bool allowed(const Stmt& s, int64_t index, bool write, bool changes = false) const {
+    if (watch_ != nullptr) return watch_->access({s, s.buffer, index, write, changes});
+    CHECK(inside(s, index));
     return true;
+  }
+
+  bool inside(const Stmt& s, int64_t index) const {
+    return index >= 0 && index < kernel_.buffers[s.buffer].elements;
   }
 
   Lane read(const Stmt& s, int64_t index) const {
@@ -269,9 +274,14 @@ class Activation {
 
   void write(const Stmt& s, int64_t index, Lane lane) {
     const Type type = kernel_.buffers[s.buffer].type;
-    if (!allowed(s, index, true)) return;
-    if (is_float(type)) store_element(type, bases_[s.buffer], index, lane.number);
-    else store_integer(type, bases_[s.buffer], index, lane.integer);
+    std::byte value[sizeof(int64_t)];
+    if (is_float(type)) store_element(type, value, 0, lane.number);
+    else store_integer(type, value, 0, lane.integer);
+    const size_t size = static_cast<size_t>(size_of(type));
+    const auto there = [&] { return bases_[s.buffer] + index * size_of(type); };
+    const bool changes =
+        watch_ != nullptr && (!inside(s, index) || std::memcmp(there(), value, size) != 0);
+    if (allowed(s, index, true, changes)) std::memcpy(there(), value, size);
   }
 
   Lane load(const Stmt& s, int64_t index, size_t l) const {

@@ -30,6 +30,7 @@ class ExecutionWatch {
     int buffer;
     int64_t element;
     bool write;
+    bool changes;                          // what is written is not what is there
   };
   virtual ~ExecutionWatch() = default;
   // Whether it may be done; if not, a load gives zero. Nothing else says whether it is in bounds.

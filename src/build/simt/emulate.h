@@ -15,7 +15,7 @@ struct EmulateOptions {
 // Runs prepack, if any, and body on arguments as build/context.h says, with memories of its own.
 // kInternal says what went wrong first, and where; the arguments then hold anything:
 //   a race: two items of a group touch the same bytes, at least one writes, and no barrier is
-//     between; or two groups of one loop do, whose order nothing says
+//     between; or two groups of one loop do, whose order nothing says, unless both write the same
 //   an access out of bounds; a read of managed, private or workspace bytes that were never written
 //   items that part around a barrier
 // kInvalidArgument: blocks, which have no items. REQUIRES: what verify asks but for bounds and for
