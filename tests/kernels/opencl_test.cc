@@ -1,19 +1,16 @@
 // Kernels as OpenCL C, compiled and run by the driver that is here (PoCL's, on processors): the
-// library at sizes that are drawn, and random programs, on schedules of the space, are what the
-// reference says. LW_SHAPES: programs of each operator; LW_PROGRAMS: random ones; LW_DRAWS:
-// schedules of each; LW_SEED; LW_DEVICE: the number of another device.
+// library and fused programs at sizes that are drawn, and random programs, on schedules of the
+// space, are what the reference says. LW_SHAPES: programs of each operator; LW_PROGRAMS: random
+// ones; LW_DRAWS: schedules of each; LW_SEED; LW_DEVICE: the number of another device.
 #include <cstdio>
 
 #include "src/build/simt/backend.h"
 #include "src/build/simt/emulate.h"
-#include "src/kernel/blocks.h"
 #include "src/measure/simt/opencl_session.h"
 #include "src/measure/simt/opencl_target.h"
-#include "tests/kernels/random_shapes.h"
-#include "tests/support/close_results.h"
+#include "tests/kernels/opencl_draws.h"
 #include "tests/support/program.h"
 #include "tests/support/random_program.h"
-#include "tests/support/scheduled_kernels.h"
 
 namespace lw {
 namespace {
@@ -115,36 +112,33 @@ void expect_no_race(const Kernel& kernel, const Program& program, const std::vec
 
 struct DeviceTally {
   int programs = 0, kernels = 0, groups = 0;  // kernels whose groups have several items
+  void print() const {
+    std::printf("%d programs, %d kernels, %d of groups\n", programs, kernels, groups);
+  }
 };
 
-void expect_right(const Program& program, const std::vector<Data>& in, int64_t draws, Rng& rng,
+// Every second schedule, or all, of groups.
+void expect_right(const HeldProgram& held, bool grouped, int64_t draws, Rng& rng,
                   DeviceTally* tally) {
-  const Nest start = make_nest(std::make_shared<const Program>(program), device().target, 1);
-  const std::vector<Sketch> space = make_space(start);
-  const absl::StatusOr<std::vector<Data>> want = interpret(program, in, 2e6);
-  if (!want.ok()) return;                  // too much for the reference
+  SCOPED_TRACE(held.name);
   ++tally->programs;
-  const std::vector<int> out = outputs(program);
+  const DrawnSpace space(held.program, device().target);
   for (int64_t n = 0; n < draws; ++n) {
-    const std::optional<Scheduled> scheduled = draw_kernel(start, space, rng, 20);
+    const std::optional<Scheduled> scheduled = space.draw(grouped || n % 2 == 1, rng);
     if (!scheduled) continue;
     ++tally->kernels;
-    const absl::StatusOr<std::vector<Data>> got = run_there(scheduled->kernel, program, in);
-    ASSERT_TRUE(got.ok()) << got.status() << "\n"
-                          << scheduled->schedule
-                          << opencl_backend().text(scheduled->kernel, *device().target, "opencl")
-                                 .value_or("");
+    const auto source = [&] {
+      return opencl_backend().text(scheduled->kernel, *device().target, "opencl").value_or("");
+    };
+    const absl::StatusOr<std::vector<Data>> got =
+        run_there(scheduled->kernel, *held.program, held.in);
+    ASSERT_TRUE(got.ok()) << got.status() << "\n" << scheduled->schedule << source();
     if (has_groups(scheduled->kernel)) {
       ++tally->groups;
-      if (count_flops(program).counted < kFewFlops) expect_no_race(scheduled->kernel, program, in);
+      const bool few = count_flops(*held.program).counted < kFewFlops;
+      if (few) expect_no_race(scheduled->kernel, *held.program, held.in);
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      ASSERT_EQ(compare(program.tensors[out[i]], (*got)[i].bytes.data(),
-                        (*want)[i].bytes.data(), tolerance(program)),
-                "")
-          << scheduled->schedule
-          << opencl_backend().text(scheduled->kernel, *device().target, "opencl").value_or("");
-    }
+    ASSERT_EQ(wrong_result(held, *got), "") << scheduled->schedule << source();
   }
 }
 
@@ -152,20 +146,23 @@ TEST(OpenCl, EveryOperatorIsRight) {
   if (device().session == nullptr) GTEST_SKIP() << device().lacks;
   const int64_t shapes = setting("LW_SHAPES", 1), draws = setting("LW_DRAWS", 2);
   DeviceTally tally;
-  const std::vector<OpDefinition> ops = builtin_ops();
+  const std::vector<OpDefinition> ops = library_and_fused_ops();
   for (size_t o = 0; o < ops.size(); ++o) {
     Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(o);
-    for (int64_t shape = 0; shape < shapes; ++shape) {
-      const int kind = static_cast<int>(shape) + static_cast<int>(o) % kShapeKinds;
-      const RandomShape drawn = random_shape(ops[o], kind, 1e6, 1 << 16, rng);
-      SCOPED_TRACE(concat(ops[o].name, " ", kind));
-      expect_right(drawn.program, fitting_inputs(drawn.program, rng), draws, rng, &tally);
+    for (int64_t half = 0; half < 2 * shapes; ++half) {
+      // Of groups at whatever extents come: at those of a single point there are none.
+      const bool grouped = half % 2 == 1;
+      const int turn = static_cast<int>(half / 2) + static_cast<int>(o);
+      const int shape = grouped ? static_cast<int>(ShapeKind::kAny) : turn % kShapeKinds;
+      const std::optional<HeldProgram> held = held_operator(ops[o], shape, 1e6, rng);
+      if (!held) continue;
+      expect_right(*held, grouped, std::max<int64_t>(1, draws / 2), rng, &tally);
       if (HasFatalFailure()) return;
     }
   }
-  std::printf("%d programs, %d kernels, %d of groups\n", tally.programs, tally.kernels,
-              tally.groups);
+  tally.print();
   EXPECT_GT(tally.kernels, static_cast<int>(ops.size()) / 2);
+  EXPECT_GT(tally.groups, tally.kernels / 8);
 }
 
 TEST(OpenCl, RandomProgramsAreRight) {
@@ -175,14 +172,16 @@ TEST(OpenCl, RandomProgramsAreRight) {
   for (int64_t n = 0; n < programs; ++n) {
     Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(static_cast<uint64_t>(n));
     const std::string text = ProgramWriter(rng).write();
-    SCOPED_TRACE(text);
-    const absl::StatusOr<Program> program = parse_program(text, "p");
+    absl::StatusOr<Program> program = parse_program(text, "p");
     if (!program.ok()) continue;
-    expect_right(*program, random_inputs(*program, rng, /*integers=*/true), draws, rng, &tally);
+    std::vector<Data> in = random_inputs(*program, rng, /*integers=*/true);
+    const std::optional<HeldProgram> held =
+        held_program(text, *std::move(program), std::move(in));
+    if (!held) continue;
+    expect_right(*held, /*grouped=*/true, draws, rng, &tally);
     if (HasFatalFailure()) return;
   }
-  std::printf("%d programs, %d kernels, %d of groups\n", tally.programs, tally.kernels,
-              tally.groups);
+  tally.print();
   EXPECT_GT(tally.kernels, programs / 3);
 }
 

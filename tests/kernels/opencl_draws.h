@@ -1,0 +1,110 @@
+// What kernels of OpenCL's devices are held to: the library's operators and the programs of
+// fused.te at extents that are drawn, and schedules of their spaces, of groups of several items
+// where these are wanted.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/check.h"
+#include "src/kernel/blocks.h"
+#include "tests/kernels/random_shapes.h"
+#include "tests/support/close_results.h"
+#include "tests/support/files.h"
+#include "tests/support/scheduled_kernels.h"
+
+namespace lw {
+
+inline const std::vector<OpDefinition>& fused_ops() {
+  static const std::vector<OpDefinition> ops = [] {
+    const std::string file = LW_SOURCE_DIR "/tests/kernels/fused.te";
+    return parse_module(slurp(file), file).value().ops;
+  }();
+  return ops;
+}
+
+inline std::vector<OpDefinition> library_and_fused_ops() {
+  std::vector<OpDefinition> ops = builtin_ops();
+  ops.insert(ops.end(), fused_ops().begin(), fused_ops().end());
+  return ops;
+}
+
+// A program with inputs, and what the reference makes of them.
+struct HeldProgram {
+  std::string name;
+  std::shared_ptr<const Program> program;
+  std::vector<Data> in, want;
+};
+
+// nullopt: too much for the reference.
+inline std::optional<HeldProgram> held_program(const std::string& name, Program program,
+                                               std::vector<Data> in) {
+  absl::StatusOr<std::vector<Data>> want = interpret(program, in, 2e6);
+  if (!want.ok()) return std::nullopt;
+  return HeldProgram{name, std::make_shared<const Program>(std::move(program)), std::move(in),
+                     *std::move(want)};
+}
+
+inline std::optional<HeldProgram> held_operator(const OpDefinition& op, int shape,
+                                                double most_flops, Rng& rng) {
+  RandomShape drawn = random_shape(op, shape, most_flops, 1 << 16, rng);
+  std::string name;
+  for (const std::string& word : drawn.words) name += (name.empty() ? "" : " ") + word;
+  std::vector<Data> in = fitting_inputs(drawn.program, rng);
+  return held_program(name, std::move(drawn.program), std::move(in));
+}
+
+// "" when the results are those of the reference.
+inline std::string wrong_result(const HeldProgram& held, const std::vector<Data>& got) {
+  const std::vector<int> out = outputs(*held.program);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string wrong =
+        compare(held.program->tensors[out[i]], got[i].bytes.data(), held.want[i].bytes.data(),
+                tolerance(*held.program));
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+class DrawnSpace {
+ public:
+  DrawnSpace(std::shared_ptr<const Program> program, std::shared_ptr<const Target> target)
+      : start_(make_nest(std::move(program), std::move(target), 1)), sketches_(make_space(start_)) {
+    for (const Sketch& sketch : sketches_) {
+      const bool groups =
+          std::any_of(sketch.steps.begin(), sketch.steps.end(), [](const Step& step) {
+            return std::string_view(step.kind->name) == "items";
+          });
+      if (groups) grouped_.push_back(sketch);
+    }
+  }
+
+  // nullopt: none of some attempts was feasible.
+  std::optional<Scheduled> draw(Rng& rng) const { return draw_kernel(start_, sketches_, rng, 20); }
+
+  // One of groups of several items; nullopt: in vain, or the space has none.
+  std::optional<Scheduled> draw_group(Rng& rng) const {
+    for (int n = 0; n < 20 && !grouped_.empty(); ++n) {
+      std::optional<Scheduled> drawn = draw_kernel(start_, grouped_, rng, 5);
+      if (drawn && has_groups(drawn->kernel)) return drawn;
+    }
+    return std::nullopt;
+  }
+
+  // Of groups if the space has any.
+  std::optional<Scheduled> draw(bool grouped, Rng& rng) const {
+    std::optional<Scheduled> drawn;
+    if (grouped) drawn = draw_group(rng);
+    return drawn ? drawn : draw(rng);
+  }
+
+ private:
+  Nest start_;
+  std::vector<Sketch> sketches_, grouped_;
+};
+
+}  // namespace lw
