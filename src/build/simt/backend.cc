@@ -8,7 +8,7 @@
 namespace lw {
 namespace {
 
-constexpr int kRevision = 1;
+constexpr int kRevision = 2;
 
 class OpenClBackend : public Backend {
  public:

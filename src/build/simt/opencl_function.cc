@@ -362,9 +362,10 @@ class Function {
     return *op == '%' ? moved : concat(moved, " - ", times);
   }
 
+  // The sum comes first: no pointer on the way to the element may leave the buffer.
   std::string pointer(const Stmt& s) const {
-    return concat(buffers_[s.buffer], " + ", s.index.terms.size() > 1 ? "(" : "", text_of(s.index),
-                  s.index.terms.size() > 1 ? ")" : "");
+    const bool sum = s.index.terms.size() + (s.index.constant != 0) > 1;
+    return concat(buffers_[s.buffer], " + ", sum ? "(" : "", text_of(s.index), sum ? ")" : "");
   }
 
   void operation(const Stmt& s) {
