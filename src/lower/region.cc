@@ -385,12 +385,6 @@ static bool is_shared(const Emitter& e, const Stage& stage) {
   return stage.copy_of >= 0 && stage.memory >= 0 && e.items > 1;
 }
 
-static void emit_barrier(Emitter& e) {
-  Stmt stmt;
-  stmt.op = Op::kBarrier;
-  e.emit(std::move(stmt));
-}
-
 void emit_attached(Emitter& e, int host, const std::string& loop,
                    const std::vector<AxisState>& axes, const std::vector<AxisState>& group) {
   const Nest& nest = e.nest;
@@ -402,9 +396,6 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
   }
   if (attached.empty()) return;
   const auto shared = [&](int s) { return is_shared(e, nest.stages[s]); };
-  // What was there has been read, and what is there now can be.
-  const bool meets = std::any_of(attached.begin(), attached.end(), shared);
-  if (meets) emit_barrier(e);
   Needs own(e, host, axes), together(e, host, group);
   for (int s : attached) {
     const Stage& stage = nest.stages[s];
@@ -422,7 +413,6 @@ void emit_attached(Emitter& e, int host, const std::string& loop,
     }
     emit_stage(e, s, std::move(box));
   }
-  if (meets) emit_barrier(e);
 }
 
 }  // namespace lw::lowering

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/kernel/groups.h"
+#include "src/lower/simt/barriers.h"
 #include "src/lower/tiles/pipeline.h"
 
 namespace lw::lowering {
@@ -66,7 +67,7 @@ absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options)
   const std::vector<bool> in_company = used_in_company(kernel);
   move_to_local(kernel, in_company, target);
   RETURN_IF_ERROR(check_private(kernel, in_company, target));
-  // Where an edge has fewer items with a tile of their own, code that is theirs alone meets nobody.
+  RETURN_IF_ERROR(place_barriers(kernel));
   if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
   const int64_t local = kernel.managed_bytes.empty() ? 0 : kernel.managed_bytes[kLocalMemory];

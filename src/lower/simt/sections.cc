@@ -1,0 +1,290 @@
+// First the program is cut, then each item runs it, on sums of symbols. Loops that write what they
+// read may hold barriers: they stay loops, run once with a symbol for the iteration. The others run
+// as often as they say, so that what each item touches is known exactly; long ones are loops too,
+// of whose iterations less is known.
+#include "src/lower/simt/sections.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "src/kernel/groups.h"
+
+namespace lw::lowering {
+namespace {
+
+constexpr int64_t kMostAccesses = int64_t{1} << 19;  // of all items, that a loop is run for
+
+struct Uses {
+  std::vector<bool> reads, writes;         // by buffer
+  explicit Uses(size_t buffers) : reads(buffers), writes(buffers) {}
+};
+
+bool is_access(const Stmt& s) {
+  return s.kind == Stmt::Kind::kOp && (s.op == Op::kLoad || s.op == Op::kStore);
+}
+
+void find_uses(const std::vector<Stmt>& list, Uses* uses) {
+  for (const Stmt& s : list) {
+    if (is_access(s)) (s.op == Op::kStore ? uses->writes : uses->reads)[s.buffer] = true;
+    find_uses(s.body, uses);
+    find_uses(s.otherwise, uses);
+  }
+}
+
+// What the cut knows of statements.
+struct Cut {
+  std::vector<bool> shared;                // by buffer: items write and read it, all the same one
+  absl::flat_hash_map<const Stmt*, int> access;       // of accesses, and of loops that are run
+  absl::flat_hash_map<const Stmt*, int> loop_symbol;  // of loops that stay
+};
+
+class Cutter {
+ public:
+  Cutter(const Kernel& kernel, int64_t items, Group* group, Cut* cut)
+      : kernel_(kernel), items_(items), group_(group), cut_(cut), values_(kernel) {}
+
+  std::vector<Section> list(const std::vector<Stmt>& list) {
+    std::vector<Section> sections;
+    bool open = false;                     // the last section goes on
+    Uses run(kernel_.buffers.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Stmt& s = list[i];
+      if (s.kind == Stmt::Kind::kInt || s.kind == Stmt::Kind::kFor) values_.define(s);
+      if (accesses(s) == 0) continue;
+      if (is_access(s)) {
+        const bool write = s.op == Op::kStore;
+        if (!open || (write ? run.reads : run.writes)[s.buffer]) {
+          sections.push_back(access(i));
+          run = Uses(kernel_.buffers.size());
+        }
+        open = true;
+        (write ? run.writes : run.reads)[s.buffer] = true;
+        cut_->access[&s] = sections.back().access;
+      } else {
+        open = false;
+        sections.push_back(s.kind == Stmt::Kind::kIf ? branch(s, i) : loop(s, i));
+      }
+    }
+    return sections;
+  }
+
+ private:
+  // How often an item comes to one.
+  int64_t accesses(const Stmt& s) const {
+    if (is_access(s)) return cut_->shared[s.buffer];
+    int64_t sum = 0;
+    for (const std::vector<Stmt>* list : {&s.body, &s.otherwise}) {
+      for (const Stmt& inside : *list) sum += accesses(inside);
+    }
+    return s.kind == Stmt::Kind::kFor ? std::min(sum, kMostAccesses) * s.count : sum;
+  }
+
+  Section access(size_t at) {
+    group_->accesses.emplace_back();
+    const int number = static_cast<int>(group_->accesses.size()) - 1;
+    return {.kind = Section::Kind::kAccess, .at = at, .access = number};
+  }
+
+  Section branch(const Stmt& s, size_t at) {
+    Section section{.kind = Section::Kind::kBranch, .at = at,
+                    .apart = values_.differ(s.conditions)};
+    section.body = list(s.body);
+    section.otherwise = list(s.otherwise);
+    return section;
+  }
+
+  Section loop(const Stmt& s, size_t at) {
+    Uses uses(kernel_.buffers.size());
+    find_uses(s.body, &uses);
+    bool both = false;
+    for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
+      both = both || (cut_->shared[b] && uses.reads[b] && uses.writes[b]);
+    }
+    if (!both && accesses(s) <= kMostAccesses / items_) {
+      Section run = access(at);
+      cut_->access[&s] = run.access;
+      return run;
+    }
+    Section section{.kind = Section::Kind::kLoop, .at = at, .count = s.count};
+    section.symbol = group_->symbols.add({0, s.count - 1});
+    section.other = group_->symbols.add({0, s.count - 1});
+    cut_->loop_symbol[&s] = section.symbol;
+    section.body = list(s.body);
+    return section;
+  }
+
+  const Kernel& kernel_;
+  const int64_t items_;
+  Group* group_;
+  Cut* cut_;
+  ItemValues values_;
+};
+
+// An item's run.
+class ItemRun {
+ public:
+  ItemRun(const Kernel& kernel, const Cut& cut, int unknown, int item, Group* group)
+      : kernel_(kernel), cut_(cut), unknown_(unknown), item_(item), group_(*group),
+        symbols_(group->symbols), values_(kernel.variables), masks_(kernel.registers.size()) {}
+
+  void set(int var, const Affine& value) { values_[var] = value; }
+
+  void list(const std::vector<Stmt>& list, int access = -1) {
+    for (const Stmt& s : list) {
+      switch (s.kind) {
+        case Stmt::Kind::kInt: values_[s.var] = integer(s); break;
+        case Stmt::Kind::kFor: loop(s, access); break;
+        case Stmt::Kind::kIf: branch(s, access); break;
+        case Stmt::Kind::kOp: op(s, access); break;
+        case Stmt::Kind::kBlock: break;
+      }
+    }
+  }
+
+ private:
+  // Lane l is on only where at + l * stride >= 0.
+  struct LaneForm {
+    Affine at;
+    int64_t stride;
+  };
+  using Mask = std::vector<LaneForm>;      // all of them; none: nothing is known
+
+  Affine value(const Affine& a) const {
+    Affine sum = affine(a.constant);
+    for (const Affine::Term& t : a.terms) {
+      const Affine& v = values_[t.var];
+      if (v.terms.empty()) sum.constant += t.coefficient * v.constant;
+      else sum = sum + v * t.coefficient;
+    }
+    return sum;
+  }
+
+  bool is_unknown(const Affine& a) const {
+    return std::any_of(a.terms.begin(), a.terms.end(),
+                       [&](const Affine::Term& t) { return t.var == unknown_; });
+  }
+
+  Affine integer(const Stmt& s) {
+    if (s.int_op == Stmt::IntOp::kItem) return affine(item_);
+    if (s.int_op == Stmt::IntOp::kRegister) return variable(unknown_);
+    const Affine a = value(s.a), b = value(s.b);
+    if (is_unknown(a) || is_unknown(b)) return variable(unknown_);
+    return symbols_.value(s.int_op, a, b, s.divisor);
+  }
+
+  void loop(const Stmt& s, int access) {
+    const auto symbol = cut_.loop_symbol.find(&s);
+    forget(s.body);
+    if (symbol != cut_.loop_symbol.end()) {
+      values_[s.var] = variable(symbol->second);
+      list(s.body);
+    } else if (access >= 0 || cut_.access.contains(&s)) {
+      if (access < 0) access = cut_.access.at(&s);
+      for (int64_t n = 0; n < s.count; ++n) {
+        values_[s.var] = affine(n);
+        list(s.body, access);
+      }
+      return;
+    }
+    forget(s.body);
+  }
+
+  void branch(const Stmt& s, int access) {
+    bool taken = true, passed = false;     // for sure
+    for (const Affine& condition : s.conditions) {
+      const Interval range = symbols_.range(value(condition));
+      taken = taken && range.lo >= 0;
+      passed = passed || range.hi < 0;
+    }
+    if (!passed) list(s.body, access);
+    if (!taken) list(s.otherwise, access);
+    if (taken || passed) return;
+    forget(s.body);
+    forget(s.otherwise);
+  }
+
+  void forget(const std::vector<Stmt>& list) {
+    for (const Stmt& s : list) {
+      if (s.dst >= 0) masks_[s.dst].clear();
+      forget(s.body);
+      forget(s.otherwise);
+    }
+  }
+
+  void op(const Stmt& s, int access) {
+    if (is_access(s)) {
+      if (!cut_.shared[s.buffer]) return;
+      return touch(s, access >= 0 ? access : cut_.access.at(&s));
+    }
+    if (s.dst < 0 || kernel_.registers[s.dst].type != Type::kBool) return;
+    Mask mask;
+    if (s.op == Op::kLaneMask) {
+      mask.push_back({value(s.index), s.stride});
+    } else if (s.op == Op::kMove || s.op == Op::kBroadcast) {
+      if (s.op == Op::kMove || kernel_.registers[s.srcs[0]].lanes == 1) mask = masks_[s.srcs[0]];
+    } else if (s.op == Op::kBinary && s.expr_op == ExprOp::kAnd) {
+      mask = masks_[s.srcs[0]];
+      mask.insert(mask.end(), masks_[s.srcs[1]].begin(), masks_[s.srcs[1]].end());
+    }
+    masks_[s.dst] = std::move(mask);
+  }
+
+  bool is_on(const Mask& mask, int64_t lane) const {
+    return std::all_of(mask.begin(), mask.end(), [&](const LaneForm& form) {
+      return symbols_.range(form.at + affine(lane * form.stride)).hi >= 0;
+    });
+  }
+
+  void touch(const Stmt& s, int access) {
+    const bool write = s.op == Op::kStore;
+    Footprint& footprint = group_.accesses[access];
+    const Affine at = value(s.index);
+    if (s.indices >= 0 || is_unknown(at)) {
+      return footprint.add(s.buffer, write, {}, kernel_.buffers[s.buffer].elements, item_);
+    }
+    const int64_t lanes = kernel_.registers[write ? s.srcs[0] : s.dst].lanes;
+    if (s.mask < 0 && (s.stride == 1 || lanes == 1)) {
+      return footprint.add(s.buffer, write, at, lanes, item_);
+    }
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      if (s.mask >= 0 && !is_on(masks_[s.mask], lane)) continue;
+      footprint.add(s.buffer, write, at + affine(lane * s.stride), 1, item_);
+    }
+  }
+
+  const Kernel& kernel_;
+  const Cut& cut_;
+  const int unknown_;                      // symbol of what data decide
+  const int item_;
+  Group& group_;
+  Symbols& symbols_;
+  std::vector<Affine> values_;             // by variable
+  std::vector<Mask> masks_;                // by register
+};
+
+}  // namespace
+
+Group sections_of(const Kernel& kernel, const Stmt& loop) {
+  Group group;
+  Cut cut;
+  Uses uses(kernel.buffers.size());
+  find_uses(loop.body, &uses);
+  for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+    const bool own = kernel.buffers[b].scope == Scope::kPrivate;
+    cut.shared.push_back(!own && uses.reads[b] && uses.writes[b]);
+  }
+  group.sections = Cutter(kernel, loop.items, &group, &cut).list(loop.body);
+  if (group.sections.empty()) return group;
+  const int number = group.symbols.add({0, loop.count - 1});
+  const int unknown = group.symbols.add({-(int64_t{1} << 60), int64_t{1} << 60});
+  for (int item = 0; item < loop.items; ++item) {
+    ItemRun run(kernel, cut, unknown, item, &group);
+    run.set(loop.var, variable(number));
+    run.list(loop.body);
+  }
+  for (Footprint& footprint : group.accesses) footprint.settle();
+  return group;
+}
+
+}  // namespace lw::lowering

@@ -1,0 +1,138 @@
+#include "src/lower/simt/symbols.h"
+
+#include <algorithm>
+
+#include "src/expr/scalar.h"
+
+namespace lw::lowering {
+namespace {
+
+constexpr int64_t kFar = int64_t{1} << 60;
+
+int64_t saturated(__int128 value) {
+  return static_cast<int64_t>(std::clamp<__int128>(value, -kFar, kFar));
+}
+
+void append(std::vector<int64_t>* key, const Affine& a) {
+  key->push_back(a.constant);
+  key->push_back(static_cast<int64_t>(a.terms.size()));
+  for (const Affine::Term& t : a.terms) key->insert(key->end(), {t.var, t.coefficient});
+}
+
+}  // namespace
+
+int Symbols::add(Interval range) {
+  symbols_.emplace_back().range = range;
+  return static_cast<int>(symbols_.size()) - 1;
+}
+
+Interval Symbols::range(const Affine& a) const {
+  __int128 lo = a.constant, hi = a.constant;
+  for (const Affine::Term& t : a.terms) {
+    const Interval& r = symbols_[t.var].range;
+    lo += __int128{t.coefficient} * (t.coefficient > 0 ? r.lo : r.hi);
+    hi += __int128{t.coefficient} * (t.coefficient > 0 ? r.hi : r.lo);
+  }
+  return {saturated(lo), saturated(hi)};
+}
+
+Affine Symbols::made(Symbol symbol) {
+  if (symbol.range.lo == symbol.range.hi) return affine(symbol.range.lo);
+  std::vector<int64_t> key = {static_cast<int64_t>(symbol.op), symbol.divisor};
+  append(&key, symbol.a);
+  append(&key, symbol.b);
+  const auto [it, fresh] = known_.try_emplace(key, static_cast<int>(symbols_.size()));
+  if (fresh) symbols_.push_back(std::move(symbol));
+  return variable(it->second);
+}
+
+Affine Symbols::value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor) {
+  const Interval ra = range(a);
+  switch (op) {
+    case Stmt::IntOp::kMin: case Stmt::IntOp::kMax: {
+      const bool least = op == Stmt::IntOp::kMin;
+      const Interval apart = range(a - b), rb = range(b);
+      if (apart.hi <= 0) return least ? a : b;
+      if (apart.lo >= 0) return least ? b : a;
+      const Interval both = least ? Interval{std::min(ra.lo, rb.lo), std::min(ra.hi, rb.hi)}
+                                  : Interval{std::max(ra.lo, rb.lo), std::max(ra.hi, rb.hi)};
+      return made({both, op, a, b, 1});
+    }
+    case Stmt::IntOp::kDiv: {
+      // Multiples of the divisor leave the rest alone.
+      Affine whole = affine(floor_div(a.constant, divisor));
+      Affine rest = affine(floor_mod(a.constant, divisor));
+      for (const Affine::Term& t : a.terms) {
+        if (t.coefficient % divisor == 0) whole = whole + variable(t.var, t.coefficient / divisor);
+        else rest = rest + variable(t.var, t.coefficient);
+      }
+      const Interval r = range(rest);
+      return whole + made({{floor_div(r.lo, divisor), floor_div(r.hi, divisor)}, op, rest, {},
+                           divisor});
+    }
+    case Stmt::IntOp::kMod: {
+      if (ra.lo >= 0 && ra.hi < divisor) return a;
+      Affine least = affine(floor_mod(a.constant, divisor));
+      for (const Affine::Term& t : a.terms) {
+        if (t.coefficient % divisor == 0) continue;
+        least = least + variable(t.var, floor_mod(t.coefficient, divisor));
+      }
+      const Interval r = range(least);
+      if (r.lo >= 0 && r.hi < divisor) return least;
+      return made({{0, divisor - 1}, op, least, {}, divisor});
+    }
+    default: return a;
+  }
+}
+
+bool Symbols::contains(int symbol, int part) const {
+  if (symbol == part) return true;
+  const auto in = [&](const Affine& a) {
+    return std::any_of(a.terms.begin(), a.terms.end(),
+                       [&](const Affine::Term& t) { return contains(t.var, part); });
+  };
+  return in(symbols_[symbol].a) || in(symbols_[symbol].b);
+}
+
+Affine Symbols::replaced(const Affine& a, int symbol, const Affine& by) {
+  Affine result = affine(a.constant);
+  for (const Affine::Term& t : a.terms) {
+    if (t.var == symbol) {
+      result = result + by * t.coefficient;
+    } else if (!contains(t.var, symbol)) {
+      result = result + variable(t.var, t.coefficient);
+    } else {
+      const Symbol made_of = symbols_[t.var];
+      result = result + value(made_of.op, replaced(made_of.a, symbol, by),
+                              replaced(made_of.b, symbol, by), made_of.divisor) * t.coefficient;
+    }
+  }
+  return result;
+}
+
+std::optional<std::vector<int64_t>> Symbols::numbers(const Affine& a) const {
+  if (a.is_constant()) return std::vector<int64_t>{a.constant};
+  for (const Affine::Term& t : a.terms) {
+    const Symbol& s = symbols_[t.var];
+    if (s.op != Stmt::IntOp::kMod || t.coefficient < 0) continue;
+    for (const Affine::Term& u : a.terms) {
+      const Symbol& other = symbols_[u.var];
+      if (other.op != s.op || other.divisor != s.divisor || u.coefficient >= 0) continue;
+      const Affine apart = s.a - other.a;
+      if (!apart.is_constant()) continue;
+      const int64_t paired = std::min(t.coefficient, -u.coefficient);
+      const Affine rest = a - variable(t.var, paired) + variable(u.var, paired);
+      std::optional<std::vector<int64_t>> least = numbers(rest);
+      if (!least.has_value()) return std::nullopt;
+      const int64_t ahead = floor_mod(apart.constant, s.divisor);
+      std::vector<int64_t> all;
+      for (const int64_t n : *least) {
+        all.insert(all.end(), {n + paired * ahead, n + paired * (ahead - s.divisor)});
+      }
+      return all;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lw::lowering

@@ -1,0 +1,44 @@
+// Integers that a group's items compute alike: sums of symbols, where what differs from item to
+// item is a number. Internal to src/lower/simt.
+//
+// A symbol is the number of the group, a loop's, or what division, remainder, min or max make of
+// others. Equal computations give equal symbols, so that two sums are the same number wherever
+// their symbols cancel.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "src/expr/expr.h"
+#include "src/kernel/kernel.h"
+
+namespace lw::lowering {
+
+class Symbols {
+ public:
+  int add(Interval range);                 // one that nothing is known of but its range
+  Interval range(const Affine& a) const;
+  // As Stmt::IntOp says; a number, or another sum, where that is known.
+  Affine value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
+  // With `by` instead of the symbol, also in what is made of it.
+  Affine replaced(const Affine& a, int symbol, const Affine& by);
+  // The numbers that `a` may be, a few; nullopt: anything in its range. Remainders of values that
+  // are a constant apart are so many apart, or `divisor` less.
+  std::optional<std::vector<int64_t>> numbers(const Affine& a) const;
+
+ private:
+  struct Symbol {
+    Interval range;
+    Stmt::IntOp op = Stmt::IntOp::kAffine;  // kAffine: made of nothing
+    Affine a, b;
+    int64_t divisor = 1;
+  };
+  Affine made(Symbol symbol);
+  bool contains(int symbol, int part) const;
+
+  std::vector<Symbol> symbols_;
+  std::map<std::vector<int64_t>, int> known_;
+};
+
+}  // namespace lw::lowering
