@@ -1,7 +1,7 @@
 // Two accesses by different items are apart if a barrier is on every way from the one to the other.
 // Ways are those of the text, and, where a loop ends, back to its begin: what stands before the
-// first barrier of a loop meets what stands after the last one an iteration ago, or, if a way
-// through the loop has no barrier, anything in the loop in any iteration.
+// first barrier of a loop meets what stands after the last one, an iteration ago, or, if a way
+// through the loop has no barrier, in any iteration before.
 //
 // From inside out, and in program order: where a section may meet what is open since the last
 // barrier, a barrier is placed in front of it; as late as possible, so that it parts as much as
@@ -79,10 +79,10 @@ Opens last_of(const Sections& list);
 // What comes before its first barrier.
 Opens first_of(const Section& s) {
   if (s.kind == Kind::kAccess) return {{s.access, {}}};
-  if (s.kind == Kind::kLoop && !crosses(s.body)) return all_of(s.body);
   Opens first = first_of(s.body);
   append(&first, first_of(s.otherwise));
-  return s.kind == Kind::kLoop ? bound(std::move(first), s.symbol, affine(0)) : first;
+  const bool begins = s.kind == Kind::kLoop && crosses(s.body);
+  return begins ? bound(std::move(first), s.symbol, affine(0)) : first;
 }
 
 Opens first_of(const Sections& list) {
@@ -97,12 +97,11 @@ Opens first_of(const Sections& list) {
 // What comes after its last barrier.
 Opens last_of(const Section& s) {
   if (s.kind == Kind::kAccess) return {{s.access, {}}};
-  if (s.kind == Kind::kLoop && !crosses(s.body)) {
-    return bound(all_of(s.body), s.symbol, variable(s.other));
-  }
   Opens last = last_of(s.body);
   append(&last, last_of(s.otherwise));
-  return s.kind == Kind::kLoop ? bound(std::move(last), s.symbol, affine(s.count - 1)) : last;
+  if (s.kind != Kind::kLoop) return last;
+  return bound(std::move(last), s.symbol,
+               crosses(s.body) ? affine(s.count - 1) : variable(s.other));
 }
 
 Opens last_of(const Sections& list) {
@@ -123,8 +122,8 @@ Opens after(Opens before, const Section& s) {
 
 // What meets the loop's body when it comes again.
 Opens from_before(const Section& loop) {
-  if (!crosses(loop.body)) return bound(all_of(loop.body), loop.symbol, variable(loop.other));
-  return bound(last_of(loop.body), loop.symbol, variable(loop.symbol) - affine(1));
+  return bound(last_of(loop.body), loop.symbol,
+               crosses(loop.body) ? variable(loop.symbol) - affine(1) : variable(loop.other));
 }
 
 class Placer {
@@ -171,11 +170,10 @@ class Placer {
   // The first section of the loop's body that meets what the iteration before left open; the end of
   // the body if there is none.
   size_t meets_again(const Section& loop) {
-    const bool unparted = !crosses(loop.body);
     const Opens open = from_before(loop);
     for (size_t i = 0; i < loop.body.size(); ++i) {
-      if (meet(open, unparted ? all_of(loop.body[i]) : first_of(loop.body[i]))) return i;
-      if (!unparted && crosses(loop.body[i])) break;
+      if (meet(open, first_of(loop.body[i]))) return i;
+      if (crosses(loop.body[i])) break;
     }
     return loop.body.size();
   }

@@ -5,9 +5,10 @@
 #include "src/lower/simt/sections.h"
 
 #include <algorithm>
-#include <string>
+#include <numeric>
 
 #include "absl/container/flat_hash_map.h"
+#include "src/expr/scalar.h"
 #include "src/kernel/groups.h"
 
 namespace lw::lowering {
@@ -192,16 +193,31 @@ class ItemRun {
 
   void branch(const Stmt& s, int access) {
     bool taken = true, passed = false;     // for sure
+    const size_t around = holds_.size();
     for (const Affine& condition : s.conditions) {
-      const Interval range = symbols_.range(value(condition));
+      const Affine at_least_0 = value(condition);
+      const Interval range = symbols_.range(at_least_0);
       taken = taken && range.lo >= 0;
-      passed = passed || range.hi < 0;
+      passed = passed || range.hi < 0 || contradicts(at_least_0);
+      holds_.push_back(at_least_0);
     }
     if (!passed) list(s.body, access);
+    holds_.resize(around);
     if (!taken) list(s.otherwise, access);
     if (taken || passed) return;
     forget(s.body);
     forget(s.otherwise);
+  }
+
+  // Whether one of the conditions around leaves no whole number between it and the new one.
+  bool contradicts(const Affine& a) const {
+    if (a.is_constant()) return false;
+    int64_t unit = 0;
+    for (const Affine::Term& t : a.terms) unit = std::gcd(unit, t.coefficient);
+    return std::any_of(holds_.begin(), holds_.end(), [&](const Affine& other) {
+      const Affine sum = a + other;        // a's terms are at least -a's constant, at most other's
+      return sum.is_constant() && floor_div(other.constant, unit) * unit < -a.constant;
+    });
   }
 
   void forget(const std::vector<Stmt>& list) {
@@ -261,6 +277,7 @@ class ItemRun {
   Symbols& symbols_;
   std::vector<Affine> values_;             // by variable
   std::vector<Mask> masks_;                // by register
+  std::vector<Affine> holds_;              // >= 0 here
 };
 
 }  // namespace
