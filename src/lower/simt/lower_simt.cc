@@ -67,14 +67,14 @@ absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options)
   const std::vector<bool> in_company = used_in_company(kernel);
   move_to_local(kernel, in_company, target);
   RETURN_IF_ERROR(check_private(kernel, in_company, target));
-  RETURN_IF_ERROR(place_barriers(kernel));
-  if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
   const int64_t local = kernel.managed_bytes.empty() ? 0 : kernel.managed_bytes[kLocalMemory];
   if (local > target.local_bytes) {
     return infeasible(concat("a group needs ", local, " bytes of local memory, of ",
                              target.local_bytes));
   }
+  RETURN_IF_ERROR(place_barriers(kernel));
+  if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);
   return kernel;
 }
 

@@ -14,7 +14,9 @@
 namespace lw::lowering {
 namespace {
 
-constexpr int64_t kMostAccesses = int64_t{1} << 19;  // of all items, that a loop is run for
+// Of all items, that a loop is run for. Of what is written more is worth knowing: several items that
+// may write the same have no way out.
+constexpr int64_t kMostReads = int64_t{1} << 16, kMostWrites = int64_t{1} << 17;
 
 struct Uses {
   std::vector<bool> reads, writes;         // by buffer
@@ -78,7 +80,7 @@ class Cutter {
     for (const std::vector<Stmt>* list : {&s.body, &s.otherwise}) {
       for (const Stmt& inside : *list) sum += accesses(inside);
     }
-    return s.kind == Stmt::Kind::kFor ? std::min(sum, kMostAccesses) * s.count : sum;
+    return s.kind == Stmt::Kind::kFor ? std::min(sum, kMostWrites) * s.count : sum;
   }
 
   Section access(size_t at) {
@@ -98,11 +100,12 @@ class Cutter {
   Section loop(const Stmt& s, size_t at) {
     Uses uses(kernel_.buffers.size());
     find_uses(s.body, &uses);
-    bool both = false;
+    bool both = false, writes = false;
     for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
+      writes = writes || (cut_->shared[b] && uses.writes[b]);
       both = both || (cut_->shared[b] && uses.reads[b] && uses.writes[b]);
     }
-    if (!both && accesses(s) <= kMostAccesses / items_) {
+    if (!both && accesses(s) <= (writes ? kMostWrites : kMostReads) / items_) {
       Section run = access(at);
       cut_->access[&s] = run.access;
       return run;
