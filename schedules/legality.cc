@@ -75,6 +75,23 @@ absl::Status check_serves(const Nest& nest, int copy, int depth) {
   return absl::OkStatus();
 }
 
+// What the items of a group compute together stands where they are together: outside of the loops
+// that they share.
+absl::Status check_together(const Nest& nest, int stage) {
+  const Stage* s = &nest.stages[stage];
+  const auto shared = [](const Loop& loop) { return loop.kind == LoopKind::kItem; };
+  if (std::none_of(s->loops.begin(), s->loops.end(), shared)) return absl::OkStatus();
+  for (; s->place == Place::kAt; s = &nest.stages[s->host]) {
+    const Stage& host = nest.stages[s->host];
+    for (int l = 0; l <= find_loop(host, s->loop); ++l) {
+      if (!shared(host.loops[l])) continue;
+      return infeasible(concat(nest.stages[stage].name, " would be shared by items that ",
+                               host.loops[l].name, " parts"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status check_place(const Nest& nest, const Readers& readers, int stage) {
   const Stage& s = nest.stages[stage];
   const Stage& host = nest.stages[s.host];
@@ -87,6 +104,7 @@ absl::Status check_place(const Nest& nest, const Readers& readers, int stage) {
     return infeasible(concat("the parallel loop of ", s.name, " would run inside another"));
   }
   if (s.copy_of >= 0) return check_serves(nest, stage, position + 1);
+  RETURN_IF_ERROR(check_together(nest, stage));
   RETURN_IF_ERROR(check_inside(nest, readers, stage, s.tensor, position + 1));
   for (int e : s.epilogue) {
     RETURN_IF_ERROR(check_inside(nest, readers, stage, nest.stages[e].tensor, position + 1));

@@ -53,7 +53,8 @@
 // Groups (machines of many threads). An iteration of a parallel loop is computed by a group of items,
 // as many as the first loop of kItem inside of it has iterations; every such loop's iterations are
 // dealt to them in turn. All that stands at other loops, or in no loop, each of them does for itself,
-// but for a copy with `memory` >= 0: that lies where all see it, over the box that all of them read.
+// but for what has `memory` >= 0, copies and stages at loops outside of theirs: that lies where all see
+// it, over the box that all of them read.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to

@@ -114,5 +114,7 @@ void fuse_epilogues(Draft& draft);
 std::string loop_of(const Stage& stage, int axis);
 // Loops around everything that is attached to the stage: their order is settled.
 int loops_around_attached(const Nest& nest, int stage);
+// Whether it is a map at the root at whose rows others stand.
+bool hosts_rows(const Nest& nest, int stage);
 
 }  // namespace lw::rules

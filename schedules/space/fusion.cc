@@ -176,4 +176,9 @@ int loops_around_attached(const Nest& nest, int stage) {
   return loops;
 }
 
+bool hosts_rows(const Nest& nest, int stage) {
+  return nest.stages[stage].place == Place::kRoot && is_map(nest, stage) &&
+         loops_around_attached(nest, stage) > 0;
+}
+
 }  // namespace lw::rules

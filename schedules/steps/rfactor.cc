@@ -8,7 +8,7 @@
 //                                               k.0: 4
 // The partial sums of the loop's iterations are stored side by side and added by a stage of their
 // own, so the loop may run in parallel. Epilogues stay with C; loops, copies and what stands at the
-// loops go with C.rf.
+// loops go with C.rf. Where C stands at a loop of another, both do.
 #include "schedules/legality.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -48,8 +48,8 @@ absl::Status check_factorable(const Nest& nest, int stage, int position) {
   const Stage& s = nest.stages[stage];
   const Loop& loop = s.loops[position];
   const Reduce reduce = nest.program->tensors[s.tensor].reduce;
-  if (s.copy_of >= 0 || s.place != Place::kRoot)
-    return infeasible(concat(s.name, " is not at the root"));
+  if (s.copy_of >= 0 || (s.place != Place::kRoot && s.place != Place::kAt))
+    return infeasible(concat(s.name, " is neither at the root nor at a loop"));
   if (s.factored_axis >= 0) return infeasible(concat(s.name, " is factored already"));
   if (!s.axis_value.empty()) return infeasible(concat(s.name, " has fused axes"));
   if (s.dot_axis >= 0) return infeasible(concat(s.name, " computes dot products"));
@@ -91,6 +91,9 @@ absl::Status apply_rfactor(Nest& nest, const Step& step) {
   }
   partial.factored_axis = part.axis + 1;
   partial.factored_tile = part.tile;
+  sum.place = partial.place;
+  sum.host = partial.host;
+  sum.loop = partial.loop;
   std::swap(partial.epilogue, sum.epilogue);
   std::swap(partial.non_temporal, sum.non_temporal);
   for (int e : sum.epilogue) nest.stages[e].host = stage + 1;

@@ -294,7 +294,8 @@ static int taken_over(const Emitter& e, int s, const std::vector<Range>& region)
     const auto beside = [&](int other) {
       const Stage* o = &nest.stages[other];
       if (o->place == Place::kEpilogue) o = &nest.stages[o->host];
-      return o->place == Place::kAt && o->host == stage.host && o->loop == stage.loop;
+      return o->place == Place::kAt && o->host == stage.host && o->loop == stage.loop &&
+             o->memory == stage.memory;
     };
     bool free = beside(source) && storage.shape.size() == region.size();
     for (size_t d = 0; free && d < region.size(); ++d)
@@ -382,7 +383,7 @@ static int served_by(const Nest& nest, int copy) {
 
 // Whether the items of the group fill it together.
 static bool is_shared(const Emitter& e, const Stage& stage) {
-  return stage.copy_of >= 0 && stage.memory >= 0 && e.items > 1;
+  return stage.memory >= 0 && e.items > 1;
 }
 
 void emit_attached(Emitter& e, int host, const std::string& loop,

@@ -1,5 +1,5 @@
-// Products whose groups have several items, which fetch operands together into local memory: a
-// choice beside those in which an item is alone, as suits processors.
+// Groups of several items, which fetch the operands of products together into local memory, or
+// compute a row together: a choice beside those in which an item is alone, as suits processors.
 #include "schedules/space/rule.h"
 
 namespace lw::rules {
@@ -13,11 +13,12 @@ bool is_product(const Nest& nest, int stage) {
 
 void branch(Draft draft, std::vector<Draft>& drafts) {
   drafts.push_back(draft);
-  bool products = false;
+  bool products = false, rows = false;
   for (int s = 0; s < static_cast<int>(draft.nest.stages.size()); ++s) {
     products = products || is_product(draft.nest, s);
+    rows = rows || hosts_rows(draft.nest, s);
   }
-  if (!products || draft.vector_reduction) return;
+  if (!rows && (!products || draft.vector_reduction)) return;
   draft.groups = true;
   draft.name += ", groups of items";
   drafts.push_back(std::move(draft));

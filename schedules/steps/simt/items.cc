@@ -5,6 +5,10 @@
 //                 k.0: 512
 // A run of loops inside of the grid, from a position on and so many, becomes one whose iterations
 // the items of a group share; there are as many items. 0 loops: the item is alone in its group.
+// Of a stage that stands at another's loop, outside of those that items share there, any run of
+// loops: the items compute it together, its result is where all of them see it.
+#include <algorithm>
+
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
@@ -24,6 +28,19 @@ absl::Status check_shareable(const Nest& nest, int stage, int position) {
   return absl::OkStatus();
 }
 
+// A tile that is moved back is computed again, by another item at the same time.
+bool moves_back(const Stage& stage, const Loop& shared) {
+  const auto is_uneven = [&](const LoopPart& part) {
+    return stage.axes[part.axis].extent % part.tile != 0 &&
+           std::any_of(shared.parts.begin(), shared.parts.end(),
+                       [&](const LoopPart& other) { return other.axis == part.axis; });
+  };
+  return std::any_of(stage.loops.begin(), stage.loops.end(), [&](const Loop& loop) {
+    return loop.tail == Tail::kShift &&
+           std::any_of(loop.parts.begin(), loop.parts.end(), is_uneven);
+  });
+}
+
 absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   const int64_t most = simt(*nest.target).group_items;
   for (int64_t n = 0; n < count; ++n) {
@@ -32,14 +49,19 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   }
   Stage& s = nest.stages[stage];
   const int64_t items = trips(s, position);
-  if (items > most) return infeasible(concat("a group of ", items, " items, of ", most));
+  if (s.place == Place::kAt) s.memory = kLocalMemory;
+  else if (items > most) return infeasible(concat("a group of ", items, " items, of ", most));
+  if (moves_back(s, s.loops[position])) {
+    return infeasible(concat("two items would compute the end of ", s.loops[position].name));
+  }
   s.loops[position].kind = LoopKind::kItem;
   return check_legal(nest, stage);
 }
 
 // Only inside of a grid, and once.
 absl::Status check_grid(const Stage& stage) {
-  if (stage.place != Place::kRoot || !has_parallel(stage)) {
+  const bool attached = stage.place == Place::kAt && stage.copy_of < 0 && stage.epilogue.empty();
+  if (!attached && (stage.place != Place::kRoot || !has_parallel(stage))) {
     return infeasible(concat(stage.name, " has no grid"));
   }
   for (const Loop& loop : stage.loops) {
@@ -48,6 +70,9 @@ absl::Status check_grid(const Stage& stage) {
   return absl::OkStatus();
 }
 
+// Of the loops, that behind the grid's.
+int first_inside(const Stage& stage) { return stage.place == Place::kRoot ? 1 : 0; }
+
 absl::Status apply_items(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 2, 2}));
   if (step.numbers[1] == 0) return absl::OkStatus();
@@ -55,7 +80,7 @@ absl::Status apply_items(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(check_grid(nest.stages[stage]));
   const int64_t loops = static_cast<int64_t>(nest.stages[stage].loops.size());
   const int64_t first = step.numbers[0], count = step.numbers[1];
-  if (first < 1 || count < 0 || first > loops || count > loops - first) {
+  if (first < first_inside(nest.stages[stage]) || count < 0 || first > loops || count > loops - first) {
     return infeasible(concat("no loops ", first, " to ", first + count, " inside of the grid"));
   }
   return share_loops(nest, stage, static_cast<int>(first), count);
@@ -65,7 +90,7 @@ std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{0, 0}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
   if (!stage.ok() || !check_grid(nest.stages[*stage]).ok()) return domain;
-  for (int position = 1; position < tile_begin(nest.stages[*stage]); ++position) {
+  for (int position = first_inside(nest.stages[*stage]); position < tile_begin(nest.stages[*stage]); ++position) {
     for (int64_t count = 1;; ++count) {
       Nest joined = nest;
       if (!share_loops(joined, *stage, position, count).ok()) break;

@@ -138,11 +138,13 @@ void dispatch_parts(Frame& f, const Loop& loop, size_t part, const std::vector<A
            [&] { dispatch_parts(f, loop, part + 1, v, body); });
 }
 
-// Whether the group meets inside of the stage's loops, to fetch what its items share.
-bool meets_inside(const Frame& f) {
+// Whether the group meets inside of a loop of the stage, to fetch what its items share.
+bool meets_inside(const Frame& f, const Loop& loop) {
   const std::vector<Stage>& stages = f.e.nest.stages;
+  const int inside_of = find_loop(f.stage, loop.name);
   return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) {
-    return s.place == Place::kAt && s.host == f.s && s.memory >= 0;
+    return s.place == Place::kAt && s.host == f.s && s.memory >= 0 &&
+           find_loop(f.stage, s.loop) >= inside_of;
   });
 }
 
@@ -157,7 +159,8 @@ void only_where(Emitter& e, const std::vector<Affine>& conditions, const Body& b
 // The iterations are dealt to the group's items. Where the last round has too few, those without
 // one rest; or, if all must come where the group meets, do again what another does, and keep
 // nothing.
-void deal(Frame& f, int64_t count, const std::function<void(const Affine&)>& body) {
+void deal(Frame& f, const Loop& loop, int64_t count,
+          const std::function<void(const Affine&)>& body) {
   Emitter& e = f.e;
   if (count == 0) return;
   const int64_t items = e.items, rounds = (count + items - 1) / items;
@@ -169,7 +172,7 @@ void deal(Frame& f, int64_t count, const std::function<void(const Affine&)>& bod
     const auto clamped = [&] {
       body(e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1));
     };
-    if (!meets_inside(f)) return only_where(e, {has_one}, clamped);
+    if (!meets_inside(f, loop)) return only_where(e, {has_one}, clamped);
     f.working.push_back(has_one);
     clamped();
     f.working.pop_back();
@@ -200,7 +203,7 @@ void fused_loop(Frame& f, const Loop& loop, const Body& body) {
     return;
   }
   for (const LoopPart& part : loop.parts) f.shared.emplace_back(part.axis, f.axes[part.axis]);
-  deal(f, total, iteration);
+  deal(f, loop, total, iteration);
   f.shared.resize(shared);
 }
 

@@ -1,0 +1,90 @@
+// What is computed row by row, a row by the items of a group:
+//
+//   register_tile(top, j; open), split(top, j.0; open)
+//   rfactor(top, j.0.0), items(top.rf; all of j.0.0)   parts of the row, which all then combine
+//   register_tile(E, j; open), items(E; open)          a row in local memory
+//   register_tile(Y, j; open), split(Y, j.0; open)     the host: its rows are the grid
+//   parallel(Y, rows), items(Y; open)
+//
+// Neighbours in a group take neighbouring tiles of maps, so that what they load together lies
+// together; of a reduction each takes a part of the row.
+#include <algorithm>
+
+#include "schedules/space/rule.h"
+#include "src/base/message.h"
+
+namespace lw::rules {
+namespace {
+
+// The only axis of the stage, but for its host's rows, that has several points; -1: others do.
+int row_axis(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  if (!s.axis_value.empty() || s.factored_axis >= 0) return -1;
+  const int rows = s.place == Place::kAt ? find_loop(nest.stages[s.host], s.loop) + 1
+                                         : loops_around_attached(nest, stage);
+  int found = -1;
+  for (int a = rows; a < static_cast<int>(s.axes.size()); ++a) {
+    if (s.axes[a].extent < 2) continue;
+    if (found >= 0) return -1;
+    found = a;
+  }
+  return found;
+}
+
+bool stands_at_rows(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  return s.place == Place::kAt && s.copy_of < 0 && hosts_rows(nest, s.host);
+}
+
+bool takes(const Draft& d, int stage) {
+  return d.groups && (hosts_rows(d.nest, stage) || stands_at_rows(d.nest, stage)) &&
+         row_axis(d.nest, stage) >= 0;
+}
+
+int64_t position_of(const Draft& d, const std::string& name, const std::string& loop) {
+  return find_loop(d.nest.stages[find_stage(d.nest, name)], loop);
+}
+
+void tile_host(Draft& d, const std::string& name, const std::string& j, int64_t rows) {
+  open(d, "register_tile", {name, j});
+  open(d, "split", {name, j + ".0"}, {1, 0});
+  fixed(d, "parallel", {name}, {0, rows});
+  open(d, "items", {name}, {0, 0});
+}
+
+void tile_reduction_of_row(Draft& d, const std::string& name, const std::string& j) {
+  open(d, "register_tile", {name, j});
+  open(d, "split", {name, j + ".0"}, {1, 0});
+  fixed(d, "rfactor", {name, j + ".0.0"});
+  if (d.failed) return;
+  const std::string partial = name + ".rf";
+  fixed(d, "items", {partial}, {position_of(d, partial, j + ".0.0"), 1});
+  open(d, "register_tile", {name, j + ".0.0"});
+}
+
+void tile_map_of_row(Draft& d, const std::string& name, const std::string& j) {
+  open(d, "register_tile", {name, j});
+  if (d.failed) return;
+  fixed(d, "items", {name}, {position_of(d, name, j + ".0"), 1});
+}
+
+void tile(Draft& d, int stage) {
+  const std::string name = d.nest.stages[stage].name;
+  const std::string j = loop_of(d.nest.stages[stage], row_axis(d.nest, stage));
+  if (hosts_rows(d.nest, stage)) {
+    tile_host(d, name, j, loops_around_attached(d.nest, stage));
+  } else if (is_map(d.nest, stage)) {
+    tile_map_of_row(d, name, j);
+  } else {
+    tile_reduction_of_row(d, name, j);
+  }
+}
+
+}  // namespace
+
+const Rule& group_rows() {
+  static constexpr Rule rule = {"group_rows", Phase::kTile, nullptr, takes, tile, "simt"};
+  return rule;
+}
+
+}  // namespace lw::rules
