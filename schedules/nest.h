@@ -54,7 +54,8 @@
 // as many as the first loop of kItem inside of it has iterations; every such loop's iterations are
 // dealt to them in turn. All that stands at other loops, or in no loop, each of them does for itself,
 // but for what has `memory` >= 0, copies and stages at loops outside of theirs: that lies where all see
-// it, over the box that all of them read.
+// it, over the box that all of them read. With several `slots` the iterations of a copy's loop use them
+// in turn, and each fetches, before all else, what the next one reads.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to

@@ -1,5 +1,6 @@
 #include "cost_model/simt/features.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cost_model/cpu/features.h"
@@ -19,8 +20,26 @@ double product_of_trips(const Stage& stage, int begin, int end) {
   return product;
 }
 
+// How often a group's items meet: at each loop that has copies which they share, before these are
+// read and before they are overwritten, or once where they take turns in slots. `inside`: the first
+// loop inside of the items'.
+double meetings(const Nest& nest, int stage, int inside) {
+  const Stage& s = nest.stages[stage];
+  double count = 0;
+  for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
+    double each = 0;
+    for (const Stage& copy : nest.stages) {
+      const bool here = copy.place == Place::kAt && copy.host == stage && copy.memory >= 0 &&
+                        copy.loop == s.loops[l].name;
+      if (here) each = std::max(each, copy.slots > 1 ? 1.0 : 2.0);
+    }
+    count += each * product_of_trips(s, inside, l + 1);
+  }
+  return count;
+}
+
 // What groups cost beyond the work of their items, which the analysis of processors counts: to
-// begin them, and for all of their items to meet, before and after each copy that they share.
+// begin them, and for all of their items to meet.
 double groups_us(const Nest& nest) {
   const SimtTarget& target = lw::simt(*nest.target);
   double us = 0;
@@ -34,14 +53,9 @@ double groups_us(const Nest& nest) {
       if (stage.loops[l].kind == LoopKind::kParallel) groups = count;
       if (stage.loops[l].kind == LoopKind::kItem) items = count, inside = l + 1;
     }
-    double meetings = 0;
-    for (const Stage& copy : nest.stages) {
-      if (copy.place != Place::kAt || copy.host != s || copy.memory < 0) continue;
-      meetings += 2 * product_of_trips(stage, inside, find_loop(stage, copy.loop) + 1);
-    }
     // Items in step meet at once, others one after the other.
     const double each = target.barrier_us * std::ceil(items / target.simd);
-    us += groups * (target.group_us + meetings * each) / target.units;
+    us += groups * (target.group_us + meetings(nest, s, inside) * each) / target.units;
   }
   return us;
 }

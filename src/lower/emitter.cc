@@ -96,6 +96,16 @@ int Emitter::stage_buffer(int stage, Type type, int64_t elements) {
   return it->second;
 }
 
+Affine Emitter::slot(int stage, int buffer, int64_t elements, const Affine& iteration) {
+  int64_t& each = slot_elements_[stage];
+  each = std::max(each, elements);
+  const int64_t slots = nest.stages[stage].slots;
+  int64_t& all = kernel.buffers[buffer].elements;
+  all = std::max(all, slots * each);
+  if (iteration.is_constant()) return affine(iteration.constant % slots * each);
+  return emit_int(Stmt::IntOp::kMod, iteration, {}, slots) * each;
+}
+
 // Ranges of unknown values are huge: arithmetic on ranges saturates instead of overflowing.
 static int64_t saturate(__int128 value) {
   constexpr __int128 kLimit = int64_t{1} << 60;

@@ -37,6 +37,7 @@ struct Storage {
   int64_t block = 0;
   int group_dim = -1;
   int64_t group = 1;
+  Affine offset;                           // elements before the box: of a slot
 };
 
 // An axis within the current instance: points base .. base + extent - 1, of which those below every
@@ -86,9 +87,12 @@ struct Emitter {
   Affine item();                           // the running item's number
   // A buffer of at least `elements`; one per (stage), grown when asked again.
   int stage_buffer(int stage, Type type, int64_t elements);
+  // Where the stage's slot for an iteration begins in its buffer, of slots of at least `elements`.
+  Affine slot(int stage, int buffer, int64_t elements, const Affine& iteration);
 
  private:
   absl::flat_hash_map<int, int> stage_buffers_;
+  absl::flat_hash_map<int, int64_t> slot_elements_;
 };
 
 Interval range_of(const Emitter& e, const Affine& a);
@@ -111,15 +115,23 @@ Range range_of_expr(Emitter& e, const Expr& expr, const std::vector<Range>& axes
 // attached stages). See loops.cc.
 void emit_stage(Emitter& e, int stage, std::vector<AxisState> axes);
 
+// An iteration of a loop at which stages are attached.
+struct AtLoop {
+  const std::vector<AxisState>& axes;      // the host's, inside the loop
+  const std::vector<AxisState>& group;     // those of all items together, for copies that they share
+  Affine iteration;
+  // Copies of several slots, which take turns: fetched with the others, or alone for an iteration
+  // that comes, or they are there already.
+  enum class Slots : uint8_t { kFetched, kAhead, kThere } slots = Slots::kFetched;
+};
+
 // The stages attached at `host`'s loop, each over the region that one iteration needs (region.cc).
-// `axes` are the host's, inside that loop; `group`: those of all items together, for copies that
-// they share.
-void emit_attached(Emitter& e, int host, const std::string& loop,
-                   const std::vector<AxisState>& axes, const std::vector<AxisState>& group);
+void emit_attached(Emitter& e, int host, const std::string& loop, const AtLoop& at);
 
 // Adds storage for what `stage` stores (its own tensor unless nothing but its epilogue reads it,
 // and its epilogue's tensors); region.cc.
-void allocate(Emitter& e, int stage, const std::vector<Range>& region);
+void allocate(Emitter& e, int stage, const std::vector<Range>& region,
+              const Affine& iteration = {});
 bool must_store(const Nest& nest, int stage);
 bool accumulates_in_memory(const Stage& stage);  // a reduction loop runs outside the register run
 

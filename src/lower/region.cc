@@ -314,7 +314,7 @@ static int taken_over(const Emitter& e, int s, const std::vector<Range>& region)
   return -1;
 }
 
-void allocate(Emitter& e, int s, const std::vector<Range>& region) {
+void allocate(Emitter& e, int s, const std::vector<Range>& region, const Affine& iteration) {
   const Stage& stage = e.nest.stages[s];
   if (const int t = taken_over(e, s, region); t >= 0) {
     e.home[stage.tensor] = e.home[t];
@@ -348,6 +348,7 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region) {
       e.failure = infeasible("the workspace is too large");
     }
     storage.buffer = e.stage_buffer(owner, type, size);
+    storage.offset = o.slots > 1 ? e.slot(owner, storage.buffer, size, iteration) : affine(0);
   };
   if (stage.copy_of >= 0) {
     place(s, stage.copy_of, e.copies[s]);
@@ -386,25 +387,26 @@ static bool is_shared(const Emitter& e, const Stage& stage) {
   return stage.memory >= 0 && e.items > 1;
 }
 
-void emit_attached(Emitter& e, int host, const std::string& loop,
-                   const std::vector<AxisState>& axes, const std::vector<AxisState>& group) {
+void emit_attached(Emitter& e, int host, const std::string& loop, const AtLoop& at) {
   const Nest& nest = e.nest;
   std::vector<int> attached;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Stage& stage = nest.stages[s];
-    if (stage.place == Place::kAt && stage.host == host && stage.loop == loop)
+    const bool comes = at.slots != AtLoop::Slots::kAhead || stage.slots > 1;
+    if (comes && stage.place == Place::kAt && stage.host == host && stage.loop == loop)
       attached.push_back(s);
   }
   if (attached.empty()) return;
   const auto shared = [&](int s) { return is_shared(e, nest.stages[s]); };
-  Needs own(e, host, axes), together(e, host, group);
+  Needs own(e, host, at.axes), together(e, host, at.group);
   for (int s : attached) {
     const Stage& stage = nest.stages[s];
     Needs& needs = shared(s) ? together : own;
     const bool copy = stage.copy_of >= 0;
     const std::vector<Range> region =
         copy ? needs.required(stage.copy_of, served_by(nest, s)) : needs.own_region(s);
-    allocate(e, s, region);
+    allocate(e, s, region, at.iteration);
+    if (stage.slots > 1 && at.slots == AtLoop::Slots::kThere) continue;
     std::vector<AxisState> box;
     for (size_t a = 0; a < stage.axes.size(); ++a) {
       const bool spatial = a < region.size() && runs_along(stage, a);

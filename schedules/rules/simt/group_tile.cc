@@ -6,6 +6,7 @@
 //   reorder(C, i.0.0, j.0.0, i.0.1, j.0.1, k.0.0, k.0.1)
 //   parallel(C, i.0.0, j.0.0), items(C; open)
 //   stage(C, A; open), share(A.copy; open)     and the same of B
+//   pipeline(C; open)                          slots of what is shared
 //
 // Other axes of the result belong to the grid, other reductions run outside of k.
 #include <algorithm>
@@ -83,15 +84,18 @@ void tile(Draft& d, int stage) {
   open(d, "items", {name}, {0, 0});
   if (d.failed) return;
   std::vector<int> seen;
+  bool copies = false;
   for (const Address& address : addresses(d.nest, find_stage(d.nest, name))) {
     const Tensor& tensor = d.nest.program->tensors[address.tensor];
     const bool again = std::find(seen.begin(), seen.end(), address.tensor) != seen.end();
     if (again || !address.affine || tensor.shape.size() < 2) continue;
     seen.push_back(address.tensor);
     if (!reused(d.nest.stages[find_stage(d.nest, name)], address)) continue;
+    copies = true;
     optional(d, "stage", {name, tensor.name}, {-1, -1, 0});
     optional(d, "share", {concat(tensor.name, ".copy")}, {0});
   }
+  if (copies) optional(d, "pipeline", {name}, {1});
 }
 
 }  // namespace

@@ -22,10 +22,11 @@ namespace {
 using Sections = std::vector<Section>;
 using Kind = Section::Kind;
 
-// An access, in an iteration of the loops around that the binding says.
+// An access, in an iteration of the loops around that the binding says, of those within which it is.
 struct Open {
   int access;
-  Binding binding;
+  Binding binding = {};
+  std::vector<std::pair<int, Interval>> within = {};
 };
 using Opens = std::vector<Open>;
 
@@ -33,12 +34,45 @@ void append(Opens* to, Opens from) {
   for (Open& open : from) to->push_back(std::move(open));
 }
 
-// In another iteration of a loop, or, if it has been left, in one that is named.
-Opens bound(Opens opens, int symbol, const Affine& by) {
+// In iteration `by` of the loop, if it is within that: its first one, or its last.
+Opens in_iteration(Opens opens, int symbol, int64_t by) {
+  std::erase_if(opens, [&](const Open& open) {
+    return std::any_of(open.within.begin(), open.within.end(), [&](const auto& w) {
+      return w.first == symbol && (by < w.second.lo || by > w.second.hi);
+    });
+  });
   for (Open& open : opens) {
-    const bool known = std::any_of(open.binding.begin(), open.binding.end(),
-                                   [&](const auto& b) { return b.first == symbol; });
-    if (!known) open.binding.emplace_back(symbol, by);
+    open.binding.emplace_back(symbol, affine(by));
+    std::erase_if(open.within, [&](const auto& w) { return w.first == symbol; });
+  }
+  return opens;
+}
+
+// In any iteration but this one.
+Opens in_another(Opens opens, const Section& loop) {
+  for (Open& open : opens) {
+    open.binding.emplace_back(loop.symbol, variable(loop.other));
+    std::erase_if(open.within, [&](const auto& w) { return w.first == loop.symbol; });
+  }
+  return opens;
+}
+
+// In the iteration before this one.
+Opens in_last(Opens opens, const Section& loop) {
+  for (Open& open : opens) {
+    open.binding.emplace_back(loop.symbol, variable(loop.symbol) - affine(1));
+    for (auto& [symbol, range] : open.within) {
+      if (symbol == loop.symbol) range = {range.lo + 1, range.hi + 1};
+    }
+    open.within.emplace_back(loop.symbol, Interval{1, loop.count - 1});
+  }
+  return opens;
+}
+
+// Those of a branch's body.
+Opens taken(Opens opens, const Section& branch) {
+  for (Open& open : opens) {
+    open.within.insert(open.within.end(), branch.within.begin(), branch.within.end());
   }
   return opens;
 }
@@ -62,7 +96,7 @@ bool crosses(const Sections& list) {
 
 Opens all_of(const Sections& list);
 Opens all_of(const Section& s) {
-  if (s.kind == Kind::kAccess) return {{s.access, {}}};
+  if (s.kind == Kind::kAccess) return {{s.access}};
   Opens all = all_of(s.body);
   append(&all, all_of(s.otherwise));
   return all;
@@ -78,11 +112,11 @@ Opens last_of(const Sections& list);
 
 // What comes before its first barrier.
 Opens first_of(const Section& s) {
-  if (s.kind == Kind::kAccess) return {{s.access, {}}};
-  Opens first = first_of(s.body);
+  if (s.kind == Kind::kAccess) return {{s.access}};
+  Opens first = taken(first_of(s.body), s);
   append(&first, first_of(s.otherwise));
   const bool begins = s.kind == Kind::kLoop && crosses(s.body);
-  return begins ? bound(std::move(first), s.symbol, affine(0)) : first;
+  return begins ? in_iteration(std::move(first), s.symbol, 0) : first;
 }
 
 Opens first_of(const Sections& list) {
@@ -96,12 +130,12 @@ Opens first_of(const Sections& list) {
 
 // What comes after its last barrier.
 Opens last_of(const Section& s) {
-  if (s.kind == Kind::kAccess) return {{s.access, {}}};
-  Opens last = last_of(s.body);
+  if (s.kind == Kind::kAccess) return {{s.access}};
+  Opens last = taken(last_of(s.body), s);
   append(&last, last_of(s.otherwise));
   if (s.kind != Kind::kLoop) return last;
-  return bound(std::move(last), s.symbol,
-               crosses(s.body) ? affine(s.count - 1) : variable(s.other));
+  return crosses(s.body) ? in_iteration(std::move(last), s.symbol, s.count - 1)
+                         : in_another(std::move(last), s);
 }
 
 Opens last_of(const Sections& list) {
@@ -122,8 +156,8 @@ Opens after(Opens before, const Section& s) {
 
 // What meets the loop's body when it comes again.
 Opens from_before(const Section& loop) {
-  return bound(last_of(loop.body), loop.symbol,
-               crosses(loop.body) ? variable(loop.symbol) - affine(1) : variable(loop.other));
+  return crosses(loop.body) ? in_last(last_of(loop.body), loop)
+                            : in_another(last_of(loop.body), loop);
 }
 
 class Placer {
@@ -151,7 +185,21 @@ class Placer {
     });
   }
 
+  // Whether no iteration is one in which both are.
+  static bool never(const Open& a, const Open& b) {
+    std::map<int, Interval> left;
+    for (const Open* open : {&a, &b}) {
+      for (const auto& [symbol, range] : open->within) {
+        Interval& all = left.try_emplace(symbol, range).first->second;
+        all = {std::max(all.lo, range.lo), std::min(all.hi, range.hi)};
+        if (all.lo > all.hi) return true;
+      }
+    }
+    return false;
+  }
+
   bool meet(const Open& a, const Open& b) {
+    if (never(a, b)) return false;
     std::vector<int64_t> key;
     for (const Open* open : {&a, &b}) {
       key.insert(key.end(), {open->access, static_cast<int64_t>(open->binding.size())});

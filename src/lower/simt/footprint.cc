@@ -76,13 +76,13 @@ bool parts_may_meet(Symbols& symbols, const Part& a, const Part& b, const Affine
   const auto each = [&](const auto& touch) {
     return touch(a.writes, b.writes) || touch(a.writes, b.reads) || touch(a.reads, b.writes);
   };
-  if (const auto numbers = symbols.numbers(shift)) {
-    return std::any_of(numbers->begin(), numbers->end(), [&](int64_t n) {
-      return each([&](const auto& x, const auto& y) { return meet(x, n, y); });
+  const std::vector<Affine> cases = symbols.cases(shift);
+  return std::any_of(cases.begin(), cases.end(), [&](const Affine& by) {
+    const Interval range = symbols.range(by);
+    return each([&](const auto& x, const auto& y) {
+      return by.is_constant() ? meet(x, by.constant, y) : may_reach(x, range, y);
     });
-  }
-  const Interval range = symbols.range(shift);
-  return each([&](const auto& x, const auto& y) { return may_reach(x, range, y); });
+  });
 }
 
 }  // namespace

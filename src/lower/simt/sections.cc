@@ -92,6 +92,15 @@ class Cutter {
   Section branch(const Stmt& s, size_t at) {
     Section section{.kind = Section::Kind::kBranch, .at = at,
                     .apart = values_.differ(s.conditions)};
+    for (const Affine& condition : s.conditions) {
+      if (condition.terms.size() != 1) continue;
+      const auto& [var, factor] = condition.terms[0];
+      const auto symbol = symbols_.find(var);
+      if (symbol == symbols_.end() || (factor != 1 && factor != -1)) continue;
+      section.within.emplace_back(
+          symbol->second, factor > 0 ? Interval{-condition.constant, INT64_MAX / 2}
+                                     : Interval{INT64_MIN / 2, condition.constant});
+    }
     section.body = list(s.body);
     section.otherwise = list(s.otherwise);
     return section;
@@ -114,7 +123,9 @@ class Cutter {
     section.symbol = group_->symbols.add({0, s.count - 1});
     section.other = group_->symbols.add({0, s.count - 1});
     cut_->loop_symbol[&s] = section.symbol;
+    symbols_[s.var] = section.symbol;
     section.body = list(s.body);
+    symbols_.erase(s.var);
     return section;
   }
 
@@ -123,6 +134,7 @@ class Cutter {
   Group* group_;
   Cut* cut_;
   ItemValues values_;
+  absl::flat_hash_map<int, int> symbols_;  // of the variables of loops around
 };
 
 // An item's run.
@@ -266,10 +278,28 @@ class ItemRun {
     if (s.mask < 0 && (s.stride == 1 || lanes == 1)) {
       return footprint.add(s.buffer, write, at, lanes, item_);
     }
+    if (s.mask >= 0 && touch_bounds(s, footprint, at, masks_[s.mask])) return;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       if (s.mask >= 0 && !is_on(masks_[s.mask], lane)) continue;
       footprint.add(s.buffer, write, at + affine(lane * s.stride), 1, item_);
     }
+  }
+
+  // Where the mask has limits that say more plainly where all lanes are than the index does: whether
+  // it has.
+  bool touch_bounds(const Stmt& s, Footprint& footprint, const Affine& at, const Mask& mask) {
+    for (const LaneForm& upper : mask) {
+      const Affine most = at + upper.at;
+      if (upper.stride != -s.stride || most.terms.size() >= at.terms.size()) continue;
+      for (const LaneForm& lower : mask) {
+        const Affine least = at - lower.at;
+        if (lower.stride != s.stride || least.terms != most.terms) continue;
+        const int64_t elements = most.constant - least.constant + 1;
+        if (elements > 0) footprint.add(s.buffer, s.op == Op::kStore, least, elements, item_);
+        return true;
+      }
+    }
+    return false;
   }
 
   const Kernel& kernel_;

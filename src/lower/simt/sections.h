@@ -16,6 +16,7 @@ struct Section {
   int other = -1;
   int64_t count = 1;
   bool apart = false;                      // kBranch: items may take different sides
+  std::vector<std::pair<int, Interval>> within = {};  // kBranch: of loops' symbols, in the body
   std::vector<Section> body = {}, otherwise = {};  // kLoop: body; kBranch: both
 };
 

@@ -110,29 +110,47 @@ Affine Symbols::replaced(const Affine& a, int symbol, const Affine& by) {
   return result;
 }
 
-std::optional<std::vector<int64_t>> Symbols::numbers(const Affine& a) const {
-  if (a.is_constant()) return std::vector<int64_t>{a.constant};
+bool Symbols::is_below(int symbol, int64_t divisor) const {
+  const Interval& r = symbols_[symbol].range;
+  return r.lo >= 0 && r.hi < divisor;
+}
+
+// By how much one exceeds the other, of remainders of values that are a constant apart; or it does
+// by `divisor` less.
+std::optional<Symbols::Apart> Symbols::apart(int one, int other) const {
+  for (const int symbol : {one, other}) {
+    const Symbol& s = symbols_[symbol];
+    if (s.op != Stmt::IntOp::kMod) continue;
+    // What is less than the divisor is its own remainder.
+    const auto dividend = [&](int of) -> std::optional<Affine> {
+      const Symbol& r = symbols_[of];
+      if (r.op == s.op && r.divisor == s.divisor) return r.a;
+      if (is_below(of, s.divisor)) return variable(of);
+      return std::nullopt;
+    };
+    const std::optional<Affine> a = dividend(one), b = dividend(other);
+    if (!a.has_value() || !b.has_value() || !(*a - *b).is_constant()) continue;
+    return Apart{floor_mod((*a - *b).constant, s.divisor), s.divisor};
+  }
+  return std::nullopt;
+}
+
+std::vector<Affine> Symbols::cases(const Affine& a) const {
   for (const Affine::Term& t : a.terms) {
-    const Symbol& s = symbols_[t.var];
-    if (s.op != Stmt::IntOp::kMod || t.coefficient < 0) continue;
     for (const Affine::Term& u : a.terms) {
-      const Symbol& other = symbols_[u.var];
-      if (other.op != s.op || other.divisor != s.divisor || u.coefficient >= 0) continue;
-      const Affine apart = s.a - other.a;
-      if (!apart.is_constant()) continue;
+      if (t.coefficient < 0 || u.coefficient > 0) continue;
+      const std::optional<Apart> by = apart(t.var, u.var);
+      if (!by.has_value()) continue;
       const int64_t paired = std::min(t.coefficient, -u.coefficient);
       const Affine rest = a - variable(t.var, paired) + variable(u.var, paired);
-      std::optional<std::vector<int64_t>> least = numbers(rest);
-      if (!least.has_value()) return std::nullopt;
-      const int64_t ahead = floor_mod(apart.constant, s.divisor);
-      std::vector<int64_t> all;
-      for (const int64_t n : *least) {
-        all.insert(all.end(), {n + paired * ahead, n + paired * (ahead - s.divisor)});
-      }
+      std::vector<Affine> all = cases(rest + affine(paired * by->ahead));
+      const std::vector<Affine> less =
+          cases(rest + affine(paired * (by->ahead - by->divisor)));
+      all.insert(all.end(), less.begin(), less.end());
       return all;
     }
   }
-  return std::nullopt;
+  return {a};
 }
 
 }  // namespace lw::lowering

@@ -23,9 +23,9 @@ class Symbols {
   Affine value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
   // With `by` instead of the symbol, also in what is made of it.
   Affine replaced(const Affine& a, int symbol, const Affine& by);
-  // The numbers that `a` may be, a few; nullopt: anything in its range. Remainders of values that
-  // are a constant apart are so many apart, or `divisor` less.
-  std::optional<std::vector<int64_t>> numbers(const Affine& a) const;
+  // Sums one of which `a` is, without the remainders in it of values that are a constant apart: these
+  // are so many apart, or `divisor` less.
+  std::vector<Affine> cases(const Affine& a) const;
 
  private:
   struct Symbol {
@@ -36,6 +36,11 @@ class Symbols {
   };
   Affine made(Symbol symbol);
   bool contains(int symbol, int part) const;
+  bool is_below(int symbol, int64_t divisor) const;
+  struct Apart {
+    int64_t ahead, divisor;
+  };
+  std::optional<Apart> apart(int one, int other) const;
 
   std::vector<Symbol> symbols_;
   std::map<std::vector<int64_t>, int> known_;

@@ -28,6 +28,7 @@ void instance(Frame& f, const LoopPart& part, const Instance& at, const Body& bo
   axis.base = saved.base + at.start;
   axis.extent = at.extent;
   if (at.limited) axis.limits.push_back(saved.base + affine(saved.extent));
+  const Affine around = std::exchange(f.iteration, at.iteration);
   const bool factored = f.stage.factored_axis == part.axis && f.stage.factored_tile == part.tile;
   AxisState partial;
   if (factored) {
@@ -36,6 +37,7 @@ void instance(Frame& f, const LoopPart& part, const Instance& at, const Body& bo
   }
   body();
   if (factored) f.axes[0] = partial;
+  f.iteration = around;
   f.axes[part.axis] = saved;
 }
 
@@ -217,6 +219,45 @@ bool unrolled(const Frame& f, int axis) {
   return false;
 }
 
+// What stands at the loop.
+void attached(Frame& f, const Loop& loop) {
+  std::vector<AxisState> group = f.axes;
+  for (auto it = f.shared.rbegin(); it != f.shared.rend(); ++it) group[it->first] = it->second;
+  const AtLoop::Slots slots = std::exchange(f.slots, AtLoop::Slots::kFetched);
+  emit_attached(f.e, f.s, loop.name, {f.axes, group, f.iteration, slots});
+}
+
+// Whether copies at the loop take turns in several slots.
+bool has_slots(const Frame& f, const Loop& loop) {
+  const std::vector<Stage>& stages = f.e.nest.stages;
+  return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) {
+    return s.place == Place::kAt && s.host == f.s && s.loop == loop.name && s.slots > 1;
+  });
+}
+
+// What an iteration of the loop, whose tile starts there, needs in slots.
+void fetch_ahead(Frame& f, const Loop& loop, const Affine& iteration, const Affine& start) {
+  instance(f, loop.parts[0], {iteration, start, loop.parts[0].tile}, [&] {
+    f.slots = AtLoop::Slots::kAhead;
+    attached(f, loop);
+  });
+}
+
+// The loop's full tiles: each iteration first fetches what the next one needs.
+void loop_ahead(Frame& f, const Loop& loop, int64_t count,
+                const std::function<void(const Affine&)>& full_tile) {
+  Emitter& e = f.e;
+  fetch_ahead(f, loop, affine(0), affine(0));
+  counted(f, count, false, [&](const Affine& v) {
+    only_where(e, {affine(count - 2) - v}, [&] {
+      // Says what the branch knows.
+      const Affine next = e.emit_int(Stmt::IntOp::kMin, v + affine(1), affine(count - 1), 1);
+      fetch_ahead(f, loop, v + affine(1), next * loop.parts[0].tile);
+    });
+    full_tile(v);
+  });
+}
+
 void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   if (loop.parts.size() > 1 || loop.kind == LoopKind::kParallel || loop.kind == LoopKind::kItem) {
     return fused_loop(f, loop, body);
@@ -230,20 +271,26 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
     });
     return;
   }
+  const bool ahead = t.full > 1 && has_slots(f, loop);
   const auto full_tile = [&](const Affine& v) {
-    instance(f, part, {v, v * t.tile, t.tile}, body);
+    instance(f, part, {v, v * t.tile, t.tile}, [&] {
+      if (ahead) f.slots = AtLoop::Slots::kThere;
+      body();
+    });
   };
   // One point of the axis at a time does not differ within a tile: a branch decides.
-  Interior inner = track || !unrolled(f, part.axis)
+  Interior inner = track || ahead || !unrolled(f, part.axis)
                        ? Interior{0, t.full}
                        : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
-  const bool phases = !track && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
+  const bool phases = !track && !ahead && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
   if (phases && unrolls_phase(f.e, f.guards, f.axes, part.axis, t.full)) inner = {t.full, t.full};
   for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
-  counted(f, inner.last - inner.first, false, [&](const Affine& v) {
+  const auto visited = [&](const Affine& v) {
     const Visit visit{v, t.full, false, t.rest > 0};
     tracked(f, track, visit, [&] { full_tile(v + affine(inner.first)); });
-  });
+  };
+  if (ahead) loop_ahead(f, loop, t.full, visited);
+  else counted(f, inner.last - inner.first, false, visited);
   for (int64_t v = inner.last; v < t.full; ++v) full_tile(affine(v));
   if (t.rest > 0) {
     tracked(f, track, {affine(0), 1, true}, [&] {
@@ -313,14 +360,6 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
   f.decided[g] = false;
   e.emit(std::move(branch));
   e.quotients.resize(quotients);
-}
-
-// What stands at the loop.
-void attached(Frame& f, const Loop& loop) {
-  if (f.shared.empty()) return emit_attached(f.e, f.s, loop.name, f.axes, f.axes);
-  std::vector<AxisState> group = f.axes;
-  for (auto it = f.shared.rbegin(); it != f.shared.rend(); ++it) group[it->first] = it->second;
-  emit_attached(f.e, f.s, loop.name, f.axes, group);
 }
 
 // What keeps results, of items that have some.

@@ -28,6 +28,8 @@ struct Frame {
   // Axes along which items differ, as all of them together see them.
   std::vector<std::pair<int, AxisState>> shared = {};
   std::vector<Affine> working = {};        // >= 0: the item has a point of its own
+  Affine iteration = {};                   // of the innermost loop around
+  AtLoop::Slots slots = AtLoop::Slots::kFetched;  // of the copies there
 };
 
 // Accumulators by the spatial position of a point within the tile (and its chunk).

@@ -259,7 +259,8 @@ Index Addressing::flatten(const Storage& s, const std::vector<Index>& local, con
     address = add(address, divide(local[s.block_dim], s.block, false, point), stride);
   }
   cancel_quotients(address);
-  return address;
+  if (s.offset == affine(0)) return address;
+  return add(address, make_index(e_, s.offset, 0, 1), 1);
 }
 
 }  // namespace lw::lowering
