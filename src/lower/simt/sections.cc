@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "src/expr/scalar.h"
@@ -285,21 +286,27 @@ class ItemRun {
     }
   }
 
-  // Where the mask has limits that say more plainly where all lanes are than the index does: whether
+  // Where the mask has a limit that says more plainly where all lanes are than the index does: whether
   // it has.
   bool touch_bounds(const Stmt& s, Footprint& footprint, const Affine& at, const Mask& mask) {
+    std::optional<Affine> most;            // of the fewest symbols
     for (const LaneForm& upper : mask) {
-      const Affine most = at + upper.at;
-      if (upper.stride != -s.stride || most.terms.size() >= at.terms.size()) continue;
-      for (const LaneForm& lower : mask) {
-        const Affine least = at - lower.at;
-        if (lower.stride != s.stride || least.terms != most.terms) continue;
-        const int64_t elements = most.constant - least.constant + 1;
-        if (elements > 0) footprint.add(s.buffer, s.op == Op::kStore, least, elements, item_);
-        return true;
-      }
+      const Affine limit = at + upper.at;
+      if (upper.stride != -s.stride || limit.terms.size() >= at.terms.size()) continue;
+      const auto order = [](const Affine& a) { return std::pair(a.terms.size(), a.constant); };
+      if (!most.has_value() || order(limit) < order(*most)) most = limit;
     }
-    return false;
+    if (!most.has_value()) return false;
+    int64_t before = -symbols_.range(at - *most).lo;  // elements, of the first lane
+    for (const LaneForm& lower : mask) {
+      const Affine least = at - lower.at;
+      if (lower.stride != s.stride || least.terms != most->terms) continue;
+      before = std::min(before, most->constant - least.constant);
+    }
+    if (before >= kernel_.buffers[s.buffer].elements) return false;
+    if (before < 0) return true;
+    footprint.add(s.buffer, s.op == Op::kStore, *most - affine(before), before + 1, item_);
+    return true;
   }
 
   const Kernel& kernel_;

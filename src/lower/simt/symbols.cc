@@ -8,6 +8,7 @@ namespace lw::lowering {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 60;
+constexpr int kDepth = 3;                  // of what a range looks into
 
 int64_t saturated(__int128 value) {
   return static_cast<int64_t>(std::clamp<__int128>(value, -kFar, kFar));
@@ -26,7 +27,45 @@ int Symbols::add(Interval range) {
   return static_cast<int>(symbols_.size()) - 1;
 }
 
-Interval Symbols::range(const Affine& a) const {
+Interval Symbols::range(const Affine& a) const { return range(a, kDepth); }
+
+// min(x, y) is x + min(0, y - x), which is nearer where x cancels; so is d * floor(x / d), between
+// x - d + 1 and x.
+Interval Symbols::range(const Affine& a, int depth) const {
+  Interval all = plain_range(a);
+  if (depth == 0) return all;
+  for (const Affine::Term& t : a.terms) {
+    const Symbol& s = symbols_[t.var];
+    if (s.op == Stmt::IntOp::kDiv && t.coefficient % s.divisor == 0) {
+      const int64_t factor = t.coefficient / s.divisor;
+      const Affine rest = a - variable(t.var, t.coefficient) + s.a * factor;
+      if (rest.terms.size() > a.terms.size()) continue;
+      const Interval r = range(rest, depth - 1);
+      const int64_t less = -(s.divisor - 1) * factor;
+      all.lo = std::max(all.lo, saturated(__int128{r.lo} + std::min<int64_t>(less, 0)));
+      all.hi = std::min(all.hi, saturated(__int128{r.hi} + std::max<int64_t>(less, 0)));
+      continue;
+    }
+    if (s.op != Stmt::IntOp::kMin && s.op != Stmt::IntOp::kMax) continue;
+    for (const auto& [x, y] : {std::pair(s.a, s.b), std::pair(s.b, s.a)}) {
+      const Affine rest = a - variable(t.var, t.coefficient) + x * t.coefficient;
+      if (rest.terms.size() >= a.terms.size()) continue;
+      Interval more = plain_range(y - x);
+      if (s.op == Stmt::IntOp::kMin) {
+        more = {std::min<int64_t>(more.lo, 0), std::min<int64_t>(more.hi, 0)};
+      } else {
+        more = {std::max<int64_t>(more.lo, 0), std::max<int64_t>(more.hi, 0)};
+      }
+      if (t.coefficient < 0) std::swap(more.lo, more.hi);
+      const Interval r = range(rest, depth - 1);
+      all.lo = std::max(all.lo, saturated(__int128{r.lo} + __int128{more.lo} * t.coefficient));
+      all.hi = std::min(all.hi, saturated(__int128{r.hi} + __int128{more.hi} * t.coefficient));
+    }
+  }
+  return all;
+}
+
+Interval Symbols::plain_range(const Affine& a) const {
   __int128 lo = a.constant, hi = a.constant;
   for (const Affine::Term& t : a.terms) {
     const Interval& r = symbols_[t.var].range;

@@ -18,7 +18,7 @@ namespace lw::lowering {
 class Symbols {
  public:
   int add(Interval range);                 // one that nothing is known of but its range
-  Interval range(const Affine& a) const;
+  Interval range(const Affine& a) const;   // as near as is found, also by what others are made of
   // As Stmt::IntOp says; a number, or another sum, where that is known.
   Affine value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
   // With `by` instead of the symbol, also in what is made of it.
@@ -35,6 +35,8 @@ class Symbols {
     int64_t divisor = 1;
   };
   Affine made(Symbol symbol);
+  Interval plain_range(const Affine& a) const;
+  Interval range(const Affine& a, int depth) const;
   bool contains(int symbol, int part) const;
   bool is_below(int symbol, int64_t divisor) const;
   struct Apart {
