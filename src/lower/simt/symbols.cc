@@ -8,6 +8,7 @@ namespace lw::lowering {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 60;
+constexpr int64_t kFew = 4;                // numbers, that each is a case
 constexpr int kDepth = 3;                  // of what a range looks into
 
 int64_t saturated(__int128 value) {
@@ -98,11 +99,14 @@ Affine Symbols::value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t 
       return made({both, op, a, b, 1});
     }
     case Stmt::IntOp::kDiv: {
-      // Multiples of the divisor leave the rest alone.
+      // Multiples of the divisor leave the rest alone; those that the rest is made of stay with it.
       Affine whole = affine(floor_div(a.constant, divisor));
       Affine rest = affine(floor_mod(a.constant, divisor));
       for (const Affine::Term& t : a.terms) {
-        if (t.coefficient % divisor == 0) whole = whole + variable(t.var, t.coefficient / divisor);
+        const bool apart = std::none_of(a.terms.begin(), a.terms.end(), [&](const Affine::Term& u) {
+          return u.var != t.var && contains(u.var, t.var);
+        });
+        if (t.coefficient % divisor == 0 && apart) whole = whole + variable(t.var, t.coefficient / divisor);
         else rest = rest + variable(t.var, t.coefficient);
       }
       const Interval r = range(rest);
@@ -189,7 +193,15 @@ std::vector<Affine> Symbols::cases(const Affine& a) const {
       return all;
     }
   }
-  return {a};
+  if (a.terms.size() != 1) return {a};
+  const Affine::Term& left = a.terms[0];
+  const Interval& range = symbols_[left.var].range;
+  if (range.hi - range.lo >= kFew) return {a};
+  std::vector<Affine> all;
+  for (int64_t n = range.lo; n <= range.hi; ++n) {
+    all.push_back(affine(a.constant + n * left.coefficient));
+  }
+  return all;
 }
 
 }  // namespace lw::lowering

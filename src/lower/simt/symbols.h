@@ -24,7 +24,7 @@ class Symbols {
   // With `by` instead of the symbol, also in what is made of it.
   Affine replaced(const Affine& a, int symbol, const Affine& by);
   // Sums one of which `a` is, without the remainders in it of values that are a constant apart: these
-  // are so many apart, or `divisor` less.
+  // are so many apart, or `divisor` less; numbers, if they are few.
   std::vector<Affine> cases(const Affine& a) const;
 
  private:
