@@ -143,7 +143,8 @@ class ItemRun {
  public:
   ItemRun(const Kernel& kernel, const Cut& cut, int unknown, int item, Group* group)
       : kernel_(kernel), cut_(cut), unknown_(unknown), item_(item), group_(*group),
-        symbols_(group->symbols), values_(kernel.variables), masks_(kernel.registers.size()) {}
+        symbols_(group->symbols), values_(kernel.variables), masks_(kernel.registers.size()),
+        numbers_(kernel.registers.size()) {}
 
   void set(int var, const Affine& value) { values_[var] = value; }
 
@@ -238,7 +239,7 @@ class ItemRun {
 
   void forget(const std::vector<Stmt>& list) {
     for (const Stmt& s : list) {
-      if (s.dst >= 0) masks_[s.dst].clear();
+      if (s.dst >= 0) masks_[s.dst].clear(), numbers_[s.dst].reset();
       forget(s.body);
       forget(s.otherwise);
     }
@@ -249,7 +250,9 @@ class ItemRun {
       if (!cut_.shared[s.buffer]) return;
       return touch(s, access >= 0 ? access : cut_.access.at(&s));
     }
-    if (s.dst < 0 || kernel_.registers[s.dst].type != Type::kBool) return;
+    if (s.dst < 0) return;
+    if (kernel_.registers[s.dst].type == Type::kI64) numbers_[s.dst] = number(s);
+    if (kernel_.registers[s.dst].type != Type::kBool) return;
     Mask mask;
     if (s.op == Op::kLaneMask) {
       mask.push_back({value(s.index), s.stride});
@@ -262,6 +265,44 @@ class ItemRun {
     masks_[s.dst] = std::move(mask);
   }
 
+  // Between what the register's lanes are.
+  std::optional<Interval> number(const Stmt& s) const {
+    const auto source = [&](int i) { return numbers_[s.srcs[i]]; };
+    switch (s.op) {
+      case Op::kImmediate: return Interval{s.integer, s.integer};
+      case Op::kMove: case Op::kBroadcast: return source(0);
+      case Op::kIota: {
+        const Affine first = value(s.index);
+        if (is_unknown(first)) return std::nullopt;
+        const Interval range = symbols_.range(first);
+        const int64_t more = s.stride * (kernel_.registers[s.dst].lanes - 1);
+        return Interval{range.lo + std::min<int64_t>(more, 0), range.hi + std::max<int64_t>(more, 0)};
+      }
+      case Op::kBinary: break;
+      default: return std::nullopt;
+    }
+    if (!source(0).has_value() || !source(1).has_value()) return std::nullopt;
+    const Interval a = *source(0), b = *source(1);
+    const bool constant = b.lo == b.hi;
+    switch (s.expr_op) {
+      case ExprOp::kAdd: return Interval{a.lo + b.lo, a.hi + b.hi};
+      case ExprOp::kSub: return Interval{a.lo - b.hi, a.hi - b.lo};
+      case ExprOp::kMin: return Interval{std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+      case ExprOp::kMax: return Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+      case ExprOp::kMul:
+        if (!constant) return std::nullopt;
+        return Interval{std::min(a.lo * b.lo, a.hi * b.lo), std::max(a.lo * b.lo, a.hi * b.lo)};
+      case ExprOp::kDiv:
+        if (!constant || b.lo <= 0) return std::nullopt;
+        return Interval{floor_div(a.lo, b.lo), floor_div(a.hi, b.lo)};
+      case ExprOp::kMod:
+        if (!constant || b.lo <= 0) return std::nullopt;
+        if (floor_div(a.lo, b.lo) != floor_div(a.hi, b.lo)) return Interval{0, b.lo - 1};
+        return Interval{floor_mod(a.lo, b.lo), floor_mod(a.hi, b.lo)};
+      default: return std::nullopt;
+    }
+  }
+
   bool is_on(const Mask& mask, int64_t lane) const {
     return std::all_of(mask.begin(), mask.end(), [&](const LaneForm& form) {
       return symbols_.range(form.at + affine(lane * form.stride)).hi >= 0;
@@ -272,8 +313,13 @@ class ItemRun {
     const bool write = s.op == Op::kStore;
     Footprint& footprint = group_.accesses[access];
     const Affine at = value(s.index);
-    if (s.indices >= 0 || is_unknown(at)) {
+    const std::optional<Interval> added = s.indices < 0 ? Interval{0, 0} : numbers_[s.indices];
+    if (is_unknown(at) || !added.has_value()) {
       return footprint.add(s.buffer, write, {}, kernel_.buffers[s.buffer].elements, item_);
+    }
+    if (s.indices >= 0) {
+      return footprint.add(s.buffer, write, at + affine(added->lo), added->hi - added->lo + 1,
+                           item_);
     }
     const int64_t lanes = kernel_.registers[write ? s.srcs[0] : s.dst].lanes;
     if (s.mask < 0 && (s.stride == 1 || lanes == 1)) {
@@ -317,6 +363,7 @@ class ItemRun {
   Symbols& symbols_;
   std::vector<Affine> values_;             // by variable
   std::vector<Mask> masks_;                // by register
+  std::vector<std::optional<Interval>> numbers_;  // by register; none: nothing is known
   std::vector<Affine> holds_;              // >= 0 here
 };
 

@@ -8,7 +8,7 @@ namespace lw::lowering {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 60;
-constexpr int64_t kFew = 4;                // numbers, that each is a case
+constexpr int64_t kFew = 16;               // numbers, that each is a case
 constexpr int kDepth = 3;                  // of what a range looks into
 
 int64_t saturated(__int128 value) {
@@ -193,13 +193,15 @@ std::vector<Affine> Symbols::cases(const Affine& a) const {
       return all;
     }
   }
-  if (a.terms.size() != 1) return {a};
-  const Affine::Term& left = a.terms[0];
-  const Interval& range = symbols_[left.var].range;
-  if (range.hi - range.lo >= kFew) return {a};
-  std::vector<Affine> all;
-  for (int64_t n = range.lo; n <= range.hi; ++n) {
-    all.push_back(affine(a.constant + n * left.coefficient));
+  std::vector<Affine> all = {affine(a.constant)};
+  for (const Affine::Term& t : a.terms) {
+    const Interval& range = symbols_[t.var].range;
+    if (range.hi - range.lo >= kFew / static_cast<int64_t>(all.size())) return {a};
+    std::vector<Affine> more;
+    for (int64_t n = range.lo; n <= range.hi; ++n) {
+      for (const Affine& known : all) more.push_back(known + affine(n * t.coefficient));
+    }
+    all = std::move(more);
   }
   return all;
 }
