@@ -6,6 +6,8 @@ namespace lw::lowering {
 namespace {
 
 constexpr int kSeveral = -1;
+// Combinations of what symbols are that are looked at one by one: of two parts, and of two accesses.
+constexpr int64_t kMostValues = 64, kMostTries = 512;
 
 int joined(int one, int other) { return one == other ? one : kSeveral; }
 
@@ -72,11 +74,16 @@ Affine bound(Symbols& symbols, Affine a, const Binding& binding) {
   return a;
 }
 
-bool parts_may_meet(Symbols& symbols, const Part& a, const Part& b, const Affine& shift) {
+// `tries`: values of symbols that may be looked at, and how many are left.
+bool parts_may_meet(Symbols& symbols, const Part& a, const Part& b, const Affine& shift,
+                    int64_t* tries) {
   const auto each = [&](const auto& touch) {
     return touch(a.writes, b.writes) || touch(a.writes, b.reads) || touch(a.reads, b.writes);
   };
-  const std::vector<Affine> cases = symbols.cases(shift);
+  const Interval whole = symbols.range(shift);
+  if (!each([&](const auto& x, const auto& y) { return may_reach(x, whole, y); })) return false;
+  const std::vector<Affine> cases = symbols.cases(shift, std::min(kMostValues, *tries));
+  *tries -= static_cast<int64_t>(cases.size()) - 1;
   return std::any_of(cases.begin(), cases.end(), [&](const Affine& by) {
     const Interval range = symbols.range(by);
     return each([&](const auto& x, const auto& y) {
@@ -115,6 +122,7 @@ void Footprint::settle() {
 }
 
 int Footprint::written_by_several(Symbols& symbols) const {
+  int64_t tries = kMostTries;
   for (const auto& [buffer, parts] : parts_) {
     for (size_t p = 0; p < parts.size(); ++p) {
       const std::vector<Touched>& writes = parts[p].writes;
@@ -124,7 +132,7 @@ int Footprint::written_by_several(Symbols& symbols) const {
       }
       for (size_t q = 0; q < p; ++q) {
         const Part own = {parts[p].at, {}, writes}, other = {parts[q].at, {}, parts[q].writes};
-        if (parts_may_meet(symbols, own, other, own.at - other.at)) return buffer;
+        if (parts_may_meet(symbols, own, other, own.at - other.at, &tries)) return buffer;
       }
     }
   }
@@ -133,6 +141,7 @@ int Footprint::written_by_several(Symbols& symbols) const {
 
 bool may_meet(Symbols& symbols, const Footprint& a, const Binding& of_a, const Footprint& b,
               const Binding& of_b) {
+  int64_t tries = kMostTries;
   for (const auto& [buffer, parts] : a.parts()) {
     const auto others = b.parts().find(buffer);
     if (others == b.parts().end()) continue;
@@ -141,7 +150,7 @@ bool may_meet(Symbols& symbols, const Footprint& a, const Binding& of_a, const F
       for (const Part& q : others->second) {
         if (p.writes.empty() && q.writes.empty()) continue;
         const Affine shift = at - bound(symbols, q.at, of_b);
-        if (parts_may_meet(symbols, p, q, shift)) return true;
+        if (parts_may_meet(symbols, p, q, shift, &tries)) return true;
       }
     }
   }

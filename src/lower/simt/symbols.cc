@@ -8,7 +8,6 @@ namespace lw::lowering {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 60;
-constexpr int64_t kFew = 16;               // numbers, that each is a case
 constexpr int kDepth = 3;                  // of what a range looks into
 
 int64_t saturated(__int128 value) {
@@ -178,7 +177,23 @@ std::optional<Symbols::Apart> Symbols::apart(int one, int other) const {
   return std::nullopt;
 }
 
-std::vector<Affine> Symbols::cases(const Affine& a) const {
+int Symbols::base_of(const Affine& a) const {
+  for (const Affine::Term& t : a.terms) {
+    const Symbol& s = symbols_[t.var];
+    if (s.op == Stmt::IntOp::kAffine) return t.var;
+    const int base = std::max(base_of(s.a), base_of(s.b));
+    if (base >= 0) return base;
+  }
+  return -1;
+}
+
+std::vector<Affine> Symbols::cases(const Affine& a, int64_t most) {
+  std::vector<Affine> all;
+  const auto add = [&](const Affine& one, int64_t share) {
+    for (const Affine& found : cases(one, share)) {
+      if (std::find(all.begin(), all.end(), found) == all.end()) all.push_back(found);
+    }
+  };
   for (const Affine::Term& t : a.terms) {
     for (const Affine::Term& u : a.terms) {
       if (t.coefficient < 0 || u.coefficient > 0) continue;
@@ -186,23 +201,17 @@ std::vector<Affine> Symbols::cases(const Affine& a) const {
       if (!by.has_value()) continue;
       const int64_t paired = std::min(t.coefficient, -u.coefficient);
       const Affine rest = a - variable(t.var, paired) + variable(u.var, paired);
-      std::vector<Affine> all = cases(rest + affine(paired * by->ahead));
-      const std::vector<Affine> less =
-          cases(rest + affine(paired * (by->ahead - by->divisor)));
-      all.insert(all.end(), less.begin(), less.end());
+      add(rest + affine(paired * by->ahead), most);
+      add(rest + affine(paired * (by->ahead - by->divisor)), most);
       return all;
     }
   }
-  std::vector<Affine> all = {affine(a.constant)};
-  for (const Affine::Term& t : a.terms) {
-    const Interval& range = symbols_[t.var].range;
-    if (range.hi - range.lo >= kFew / static_cast<int64_t>(all.size())) return {a};
-    std::vector<Affine> more;
-    for (int64_t n = range.lo; n <= range.hi; ++n) {
-      for (const Affine& known : all) more.push_back(known + affine(n * t.coefficient));
-    }
-    all = std::move(more);
-  }
+  const int base = base_of(a);
+  if (base < 0) return {a};
+  const Interval range = symbols_[base].range;
+  const int64_t share = range.hi - range.lo >= most ? 0 : most / (range.hi - range.lo + 1);
+  if (share == 0) return {a};
+  for (int64_t n = range.lo; n <= range.hi; ++n) add(replaced(a, base, affine(n)), share);
   return all;
 }
 

@@ -24,8 +24,8 @@ class Symbols {
   // With `by` instead of the symbol, also in what is made of it.
   Affine replaced(const Affine& a, int symbol, const Affine& by);
   // Sums one of which `a` is, without the remainders in it of values that are a constant apart: these
-  // are so many apart, or `divisor` less; numbers, if they are few.
-  std::vector<Affine> cases(const Affine& a) const;
+  // are so many apart, or `divisor` less; numbers, where symbols have at most `most` values together.
+  std::vector<Affine> cases(const Affine& a, int64_t most);
 
  private:
   struct Symbol {
@@ -34,6 +34,7 @@ class Symbols {
     Affine a, b;
     int64_t divisor = 1;
   };
+  int base_of(const Affine& a) const;      // a symbol that is made of nothing; -1: none
   Affine made(Symbol symbol);
   Interval plain_range(const Affine& a) const;
   Interval range(const Affine& a, int depth) const;
