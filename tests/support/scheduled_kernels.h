@@ -48,6 +48,16 @@ inline std::optional<Scheduled> draw_kernel(const Nest& start, const std::vector
   return std::nullopt;
 }
 
+// The sketches with a step of that kind.
+inline std::vector<Sketch> sketches_with(const std::vector<Sketch>& space, std::string_view kind) {
+  std::vector<Sketch> some;
+  for (const Sketch& sketch : space) {
+    const auto is = [&](const Step& step) { return step.kind->name == kind; };
+    if (std::any_of(sketch.steps.begin(), sketch.steps.end(), is)) some.push_back(sketch);
+  }
+  return some;
+}
+
 // The outputs of one run. All that the kernel has to write first holds a poison (NaN in every float
 // type), and every buffer ends (or starts) at a page that nobody may touch.
 inline std::vector<Data> run_guarded(const Loaded& code, const Kernel& kernel,

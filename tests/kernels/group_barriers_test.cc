@@ -18,18 +18,6 @@ struct BarrierTally {
   int barriers = 0, needed = 0;
 };
 
-// The sketches in which items share a group.
-std::vector<Sketch> with_groups(const Nest& start) {
-  std::vector<Sketch> groups;
-  for (Sketch& sketch : make_space(start)) {
-    const bool shares = std::any_of(sketch.steps.begin(), sketch.steps.end(), [](const Step& s) {
-      return std::string_view(s.kind->name) == "share";
-    });
-    if (shares) groups.push_back(std::move(sketch));
-  }
-  return groups;
-}
-
 std::string emulated_status(const Kernel& kernel, const Program& program,
                             const std::vector<Data>& in, ItemOrder::Kind order,
                             std::vector<Data>* out = nullptr) {
@@ -90,7 +78,7 @@ void expect_needed(const Scheduled& s, const Program& program, const std::vector
 
 constexpr double kMostEmulatedFlops = 4e5;         // the emulator is slow
 
-TEST(Barriers, NoneIsMissingAndNoneIsSuperfluous) {
+TEST(GroupBarriers, NoneIsMissingAndNoneIsSuperfluous) {
   const auto target = std::make_shared<const Target>(*find_target("opencl_gpu"));
   const int64_t draws = setting("LW_DRAWS", 4);
   BarrierTally tally;
@@ -101,7 +89,7 @@ TEST(Barriers, NoneIsMissingAndNoneIsSuperfluous) {
       const RandomShape shape = random_shape(ops[o], kind, kMostEmulatedFlops, 1 << 15, rng);
       SCOPED_TRACE(concat(ops[o].name, " ", kind));
       const Nest start = make_nest(std::make_shared<const Program>(shape.program), target, 1);
-      const std::vector<Sketch> space = with_groups(start);
+      const std::vector<Sketch> space = sketches_with(make_space(start), "share");
       if (space.empty()) break;
       const std::vector<Data> in = fitting_inputs(shape.program, rng);
       for (int64_t n = 0; n < draws; ++n) {
