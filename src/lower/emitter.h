@@ -118,7 +118,7 @@ void emit_stage(Emitter& e, int stage, std::vector<AxisState> axes);
 // An iteration of a loop at which stages are attached.
 struct AtLoop {
   const std::vector<AxisState>& axes;      // the host's, inside the loop
-  const std::vector<AxisState>& group;     // those of all items together, for copies that they share
+  const std::vector<AxisState>& group;     // of all items together, for copies that they share
   Affine iteration;
   // Copies of several slots, which take turns: fetched with the others, or alone for an iteration
   // that comes, or they are there already.

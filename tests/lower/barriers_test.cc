@@ -45,7 +45,8 @@ void expect_placed(const std::string& text) {
 // A group of 8 items with 32 elements t in common and 4 of each item's own results; `body`: what
 // they do, as statements of a list.
 std::string of_eight(const std::string& body) {
-  std::string text = R"(kernel eight arguments=2 variables=8 workspace=0 private=0 packed=0 managed=128
+  std::string text =
+      R"(kernel eight arguments=2 variables=8 workspace=0 private=0 packed=0 managed=128
 buffer X f32 256 argument 0
 buffer Y f32 64 argument 1 written
 buffer t f32 32 managed 0 0

@@ -1,8 +1,8 @@
 // pipeline(C; 2)
 //   before  A.copy[..] at C k.0.0, in memory 0      after  A.copy[..] at C k.0.0, in memory 0 x2
 // The copies that items share at serial loops of C have several slots, which take turns: while one
-// is read the next iteration's is fetched into another, and the items meet once an iteration. 1: one
-// slot, they meet before it is read and before it is overwritten.
+// is read the next iteration's is fetched into another, and the items meet once an iteration. 1:
+// one slot, they meet before it is read and before it is overwritten.
 #include "schedules/access.h"
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"

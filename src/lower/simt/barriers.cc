@@ -22,7 +22,8 @@ namespace {
 using Sections = std::vector<Section>;
 using Kind = Section::Kind;
 
-// An access, in an iteration of the loops around that the binding says, of those within which it is.
+// An access, in an iteration of the loops around that the binding says, of those within which it
+// is.
 struct Open {
   int access;
   Binding binding = {};

@@ -1,4 +1,5 @@
-// Where the items of a group must meet, inferred from what they read and write. Internal to src/lower.
+// Where the items of a group must meet, inferred from what they read and write. Internal to
+// src/lower.
 #pragma once
 
 #include "absl/status/status.h"

@@ -6,7 +6,7 @@ namespace lw::lowering {
 namespace {
 
 constexpr int kSeveral = -1;
-// Combinations of what symbols are that are looked at one by one: of two parts, and of two accesses.
+// Combinations of what symbols are that are looked at one by one: of two parts, of two accesses.
 constexpr int64_t kMostValues = 64, kMostTries = 512;
 
 int joined(int one, int other) { return one == other ? one : kSeveral; }

@@ -15,8 +15,8 @@
 namespace lw::lowering {
 namespace {
 
-// Of all items, that a loop is run for. Of what is written more is worth knowing: several items that
-// may write the same have no way out.
+// Of all items, that a loop is run for. Of what is written more is worth knowing: several items
+// that may write the same have no way out.
 constexpr int64_t kMostReads = int64_t{1} << 16, kMostWrites = int64_t{1} << 17;
 
 struct Uses {
@@ -275,8 +275,8 @@ class ItemRun {
         const Affine first = value(s.index);
         if (is_unknown(first)) return std::nullopt;
         const Interval range = symbols_.range(first);
-        const int64_t more = s.stride * (kernel_.registers[s.dst].lanes - 1);
-        return Interval{range.lo + std::min<int64_t>(more, 0), range.hi + std::max<int64_t>(more, 0)};
+        const int64_t last = s.stride * (kernel_.registers[s.dst].lanes - 1);
+        return Interval{std::min(range.lo, range.lo + last), std::max(range.hi, range.hi + last)};
       }
       case Op::kBinary: break;
       default: return std::nullopt;
@@ -332,8 +332,8 @@ class ItemRun {
     }
   }
 
-  // Where the mask has a limit that says more plainly where all lanes are than the index does: whether
-  // it has.
+  // Where the mask has a limit that says more plainly where all lanes are than the index does:
+  // whether it has.
   bool touch_bounds(const Stmt& s, Footprint& footprint, const Affine& at, const Mask& mask) {
     std::optional<Affine> most;            // of the fewest symbols
     for (const LaneForm& upper : mask) {

@@ -105,8 +105,8 @@ Affine Symbols::value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t 
         const bool apart = std::none_of(a.terms.begin(), a.terms.end(), [&](const Affine::Term& u) {
           return u.var != t.var && contains(u.var, t.var);
         });
-        if (t.coefficient % divisor == 0 && apart) whole = whole + variable(t.var, t.coefficient / divisor);
-        else rest = rest + variable(t.var, t.coefficient);
+        if (t.coefficient % divisor != 0 || !apart) rest = rest + variable(t.var, t.coefficient);
+        else whole = whole + variable(t.var, t.coefficient / divisor);
       }
       const Interval r = range(rest);
       return whole + made({{floor_div(r.lo, divisor), floor_div(r.hi, divisor)}, op, rest, {},

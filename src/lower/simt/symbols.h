@@ -23,8 +23,9 @@ class Symbols {
   Affine value(Stmt::IntOp op, const Affine& a, const Affine& b, int64_t divisor);
   // With `by` instead of the symbol, also in what is made of it.
   Affine replaced(const Affine& a, int symbol, const Affine& by);
-  // Sums one of which `a` is, without the remainders in it of values that are a constant apart: these
-  // are so many apart, or `divisor` less; numbers, where symbols have at most `most` values together.
+  // Sums one of which `a` is, without the remainders in it of values that are a constant apart:
+  // these are so many apart, or `divisor` less; numbers, where symbols have at most `most` values
+  // together.
   std::vector<Affine> cases(const Affine& a, int64_t most);
 
  private:

@@ -6,6 +6,7 @@
 // peel.
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/lower/tiles/tile.h"
@@ -221,9 +222,12 @@ bool unrolled(const Frame& f, int axis) {
 
 // What stands at the loop.
 void attached(Frame& f, const Loop& loop) {
+  const AtLoop::Slots slots = std::exchange(f.slots, AtLoop::Slots::kFetched);
+  if (f.shared.empty()) {
+    return emit_attached(f.e, f.s, loop.name, {f.axes, f.axes, f.iteration, slots});
+  }
   std::vector<AxisState> group = f.axes;
   for (auto it = f.shared.rbegin(); it != f.shared.rend(); ++it) group[it->first] = it->second;
-  const AtLoop::Slots slots = std::exchange(f.slots, AtLoop::Slots::kFetched);
   emit_attached(f.e, f.s, loop.name, {f.axes, group, f.iteration, slots});
 }
 
@@ -282,7 +286,8 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
   Interior inner = track || ahead || !unrolled(f, part.axis)
                        ? Interior{0, t.full}
                        : interior(f.e, f.guards, f.axes, part.axis, t.tile, t.full);
-  const bool phases = !track && !ahead && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
+  const bool phases =
+      !track && !ahead && !is_reduction(f.stage, loop) && t.tile == 1 && t.rest == 0;
   if (phases && unrolls_phase(f.e, f.guards, f.axes, part.axis, t.full)) inner = {t.full, t.full};
   for (int64_t v = 0; v < inner.first; ++v) full_tile(affine(v));
   const auto visited = [&](const Affine& v) {
