@@ -24,6 +24,7 @@
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/build/simt/program.h"
 #include "src/measure/batch_order.h"
@@ -34,6 +35,7 @@
 #include "src/measure/npu/simulation.h"
 #include "src/measure/simt/opencl_call.h"
 #include "src/measure/simt/opencl_device.h"
+#include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_target.h"
 #include "src/search/retry.h"
 
@@ -391,6 +393,18 @@ bool is_simulated(const Target& target) {
 absl::StatusOr<Target> named_machine(std::string_view name) {
   if (!name.starts_with(kOpenClPrefix)) return find_target(name);
   return opencl_target(name.substr(kOpenClPrefix.size()));
+}
+
+absl::StatusOr<std::vector<DrivenMachine>> driven_machines() {
+  const absl::StatusOr<std::vector<OpenClDevice>> devices = list_opencl_devices();
+  if (absl::IsNotFound(devices.status())) return std::vector<DrivenMachine>();
+  RETURN_IF_ERROR(devices.status());
+  std::vector<DrivenMachine> machines;
+  for (const OpenClDevice& d : *devices) {
+    machines.push_back({concat(kOpenClPrefix, d.index), d.name, concat(d.platform, ", ", d.driver),
+                        opencl_target(concat(d.index))});
+  }
+  return machines;
 }
 
 absl::Status check_driven(const Target& target) {

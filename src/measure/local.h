@@ -3,8 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedules/targets/target.h"
 #include "src/measure/run/driven.h"
 #include "src/measure/run/simulation.h"
 #include "src/measure/workers/options.h"
@@ -14,7 +18,6 @@ namespace lw {
 
 struct Artifact;
 struct Program;
-struct Target;
 
 // Inputs are random_input() of the program for the seed: one uniform set, one of small integers.
 //
@@ -42,6 +45,14 @@ absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
                                                           const Artifact& artifact);
 // As find_target, and machines that drivers of this one have: "opencl:0", "opencl:NAME".
 absl::StatusOr<Target> named_machine(std::string_view name);
+// Those machines, as named_machine takes them. Errors: a driver does not say what it has; where there
+// is none, there are no machines.
+struct DrivenMachine {
+  std::string name;                        // "opencl:0"
+  std::string device, driver;              // "Mali-G78 r0p1"; whose release it is
+  absl::StatusOr<Target> target;           // or why it cannot be used
+};
+absl::StatusOr<std::vector<DrivenMachine>> driven_machines();
 // One call, watched. REQUIRES: is_simulated(target); the artifact is for it. kInvalidArgument: it is
 // none that the machine takes; kDataLoss: it does not end.
 absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact);

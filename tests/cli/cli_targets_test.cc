@@ -21,6 +21,34 @@ TEST_F(CliTest, TargetsOfAnotherFamilyAreListedAndShown) {
   }
 }
 
+TEST_F(CliTest, TargetsListWhatDriversHave) {
+  setenv("LOOPWRIGHT_OPENCL", LW_BINARY_DIR "/libfake_opencl.so", 1);
+  const auto listed = [&](const std::string& words) {
+    setenv("LW_FAKE_OPENCL", words.c_str(), 1);
+    return cli("targets --json");
+  };
+  const json last = listed("units=7").json().back();
+  EXPECT_EQ(last["name"], "opencl:0");
+  EXPECT_EQ(last["target"], "opencl:fake-board");
+  EXPECT_EQ(last["device"], "Fake board");
+  EXPECT_EQ(last["units"], 7);
+  EXPECT_EQ(last["runs_here"], true);
+  EXPECT_TRUE(contains(cli("targets").out, "yes: Fake board"));
+  EXPECT_EQ(cli("targets opencl:fake --json").json()["name"], "opencl:fake-board");
+  // What is wrong with one is said beside the others.
+  const CliRun absurd = listed("group=0");
+  EXPECT_EQ(absurd.code, 0);
+  EXPECT_NE(absurd.json().back()["name"], "opencl:0");
+  EXPECT_TRUE(contains(absurd.err, "opencl:0 (Fake board) cannot be used: groups of up to 0 items"))
+      << absurd.err;
+  const CliRun dead = listed("list_dies");
+  EXPECT_EQ(dead.code, 0);
+  EXPECT_TRUE(contains(dead.err, "an OpenCL driver ends its process")) << dead.err;
+  EXPECT_EQ(listed("no_platform").err, "");
+  unsetenv("LOOPWRIGHT_OPENCL");
+  unsetenv("LW_FAKE_OPENCL");
+}
+
 TEST_F(CliTest, TargetsAreReadFromFiles) {
   const json shown = cli("targets x86_avx2 --json").json();
   write("mine.json", shown.dump());

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/serve/studies/studies.h"
 #include "tests/serve/study_fixture.h"
 
@@ -83,6 +85,52 @@ TEST_F(StudyQueueTest, AStudyTooLargeForAllDevicesFailsAndClosesNone) {
   EXPECT_EQ(finish(daemon, honest).progress().state(), v1::STUDY_STATE_SUCCEEDED);
   EXPECT_EQ(number(*daemon.database, "SELECT count(*) FROM devices WHERE admission = 'open' AND "
                                      "failures = 0 AND jobs_failed = 0"), 2);
+}
+
+// As agents take it in --device: by the number that a device has where it is, or by its name.
+TEST_F(StudyQueueTest, ADriversDeviceIsTheOneThatIsRegistered) {
+  Daemon daemon(scratch_.file, options());
+  const auto put = [&](const std::string& id, int number, const std::string& named) {
+    return daemon.database->write(60, [&](WriteTransaction& tx) -> absl::Status {
+      RETURN_IF_ERROR(tx.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
+                               "VALUES (?, '', '', '{}', '', 1)", id).run());
+      DeviceRow row;
+      row.id = row.agent = id;
+      row.description.set_name("devices/" + id);
+      row.description.set_kind("opencl");
+      row.description.mutable_target()->set_name("opencl:" + named);
+      row.description.set_facts(concat("{\"device\":\"", named, "\",\"number\":", number, "}"));
+      return put_device(tx, row);
+    });
+  };
+  const auto asks = [&](const std::string& target) -> absl::StatusOr<std::string> {
+    google::longrunning::Operation operation;
+    RETURN_IF_ERROR(Daemon::call(*daemon.tuning, &v1::TuningService::Stub::CreateStudy,
+                                 request(target, 0), &operation));
+    std::string asked;
+    RETURN_IF_ERROR(daemon.database->read(60, [&](Transaction& tx) -> absl::Status {
+      Query query = tx.query("SELECT asked FROM studies ORDER BY created_ms DESC, id DESC LIMIT 1");
+      if (query.next()) asked = query.text(0);
+      return query.status();
+    }));
+    return asked;
+  };
+  const auto refusal = [&](const std::string& target) {
+    return std::string(asks(target).status().message());
+  };
+  EXPECT_THAT(refusal("opencl:0"), HasSubstr("can never be"));
+  ASSERT_EQ(put("left", 0, "Mali-G78"), absl::OkStatus());
+  EXPECT_EQ(*asks("opencl:0"), "opencl:Mali-G78");
+  EXPECT_EQ(*asks("opencl:mali"), "opencl:Mali-G78");
+  EXPECT_THAT(refusal("opencl:1"), HasSubstr("'opencl:1' is no device of this service's; there are "
+                                             "devices/left (opencl:0, Mali-G78)"));
+  ASSERT_TRUE(put("right", 1, "Mali-G78").ok());
+  EXPECT_EQ(*asks("opencl:1"), "opencl:Mali-G78");
+  ASSERT_TRUE(put("far", 0, "Mali-T860").ok());
+  EXPECT_THAT(refusal("opencl:0"), HasSubstr("not one device"));
+  EXPECT_THAT(refusal("opencl:mali"), HasSubstr("devices/far (opencl:0, Mali-T860)"));
+  EXPECT_EQ(*asks("opencl:t860"), "opencl:Mali-T860");
+  EXPECT_THAT(refusal("cpu:0"), HasSubstr("can never be"));
 }
 
 // Now that there are devices, its client hears of it at once, and of which workload it is.

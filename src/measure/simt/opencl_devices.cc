@@ -311,6 +311,7 @@ absl::StatusOr<OpenClDevice> named_opencl_device(std::string_view name) {
 
 std::string opencl_facts(const OpenClDevice& device) {
   const nlohmann::json facts = {{"opencl", true}, {"device", device.name},
+                                {"number", device.index},
                                 {"driver", device.driver}, {"platform", device.platform}};
   return facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -40,7 +40,7 @@ absl::StatusOr<OpenClDevice> find_opencl_device(std::string_view which);
 // As a target has it (SimtTarget::device): the whole name; "": any.
 absl::StatusOr<OpenClDevice> named_opencl_device(std::string_view name);
 
-// What an agent tells of it, as JSON: the device's and the driver's names and version.
+// What an agent tells of it, as JSON: the names of device, driver and platform, and its number here.
 std::string opencl_facts(const OpenClDevice& device);
 
 // Which of the driver's that is, in this process, which is the driver's from now on.

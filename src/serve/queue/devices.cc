@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -139,6 +140,31 @@ absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Trans
     absl::StatusOr<Target> target = read_target(query.next() ? query.text(0) : "");
     RETURN_IF_ERROR(query.status());
     if (target.ok()) found.emplace_back(id, *std::move(target));
+  }
+  return found;
+}
+
+absl::StatusOr<DrivenDevices> driven_devices(Transaction& tx, const std::string& asked) {
+  const size_t colon = std::min(asked.find(':'), asked.size() - 1);
+  const std::string kind = asked.substr(0, colon), which = asked.substr(colon + 1);
+  ASSIGN_OR_RETURN(const std::vector<DeviceRow> devices, select_devices(tx, "", {}));
+  DrivenDevices found;
+  for (const DeviceRow& device : devices) {
+    if (device.description.kind() != kind) continue;
+    const nlohmann::json facts = nlohmann::json::parse(device.description.facts(), nullptr,
+                                                       /*allow_exceptions=*/false);
+    if (!facts.is_object() || !facts.contains("number") || !facts["number"].is_number_integer()) {
+      continue;                            // of a kind that has no numbers
+    }
+    const std::string number = concat(facts["number"].get<int64_t>());
+    const auto name = facts.find("device");
+    const std::string named = name != facts.end() && name->is_string() ? name->get<std::string>() : "";
+    found.all.push_back(concat(device_name(device.id), " (", kind, ":", number, ", ", named, ")"));
+    const bool is_number = std::all_of(which.begin(), which.end(), absl::ascii_isdigit);
+    const bool fits = is_number ? which == number
+                                : absl::StrContains(absl::AsciiStrToLower(named),
+                                                    absl::AsciiStrToLower(which));
+    if (fits) found.targets.insert(device.description.target().name());
   }
   return found;
 }

@@ -28,6 +28,14 @@ absl::StatusOr<std::optional<StudyPlace>> place(Transaction& tx,
                                                const StudyNeeds& needs, int64_t since_ms);
 // The targets of all devices that there are, by id; the work grows with them, not with the devices.
 absl::StatusOr<std::vector<std::pair<std::string, Target>>> device_targets(Transaction& tx);
+// What "KIND:WHICH" means, as agents take it in --device: the names of the targets of registered
+// devices of the kind that have that number where they are, or that in their names in whatever case.
+// `all`: the devices of the kind, in words.
+struct DrivenDevices {
+  std::set<std::string> targets;
+  std::vector<std::string> all;
+};
+absl::StatusOr<DrivenDevices> driven_devices(Transaction& tx, const std::string& asked);
 // The most memory of all known devices that `asked`, a study's target, may mean; 0: not known.
 absl::StatusOr<double> most_memory(Transaction& tx, const std::string& asked);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "schedules/targets/family.h"
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
@@ -82,34 +83,56 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
   return check_text(spec.target(), kLongestName, "spec.target");
 }
 
-// What can never be is refused; what is only not there now is waited for.
-absl::Status check_target(Transaction& tx, const std::string& asked) {
+// The target's name that "opencl:0" or "opencl:mali" is here; "": nobody has such devices.
+absl::StatusOr<std::string> driven_target(Transaction& tx, const std::string& asked) {
   constexpr char kField[] = "spec.target";
-  if (asked == "any") return absl::OkStatus();
-  if (absl::StartsWith(asked, "devices/")) return parse_name("devices", asked, kField).status();
+  ASSIGN_OR_RETURN(const DrivenDevices devices, driven_devices(tx, asked));
+  if (devices.targets.size() == 1) return *devices.targets.begin();
+  if (devices.all.empty()) return "";
+  return bad_field(kField, concat("'", beginning(asked, 100), "' is ",
+                                  devices.targets.empty() ? "no device" : "not one device",
+                                  " of this service's; there are ",
+                                  beginning(absl::StrJoin(devices.all, ", "), 1000)));
+}
+
+// What the study's target is here: what was asked for, or what that means. What can never be is
+// refused; what is only not there now is waited for.
+absl::StatusOr<std::string> find_asked(Transaction& tx, const std::string& asked) {
+  constexpr char kField[] = "spec.target";
+  if (asked == "any") return asked;
+  if (absl::StartsWith(asked, "devices/")) {
+    RETURN_IF_ERROR(parse_name("devices", asked, kField).status());
+    return asked;
+  }
   const bool is_id = asked.size() == 64 && asked.find_first_not_of("0123456789abcdef") ==
                                                std::string::npos;
-  if (is_id) return absl::OkStatus();
+  if (is_id) return asked;
   if (const absl::StatusOr<Target> named = find_target(asked); asked != "host" && named.ok()) {
     const absl::Status known = check_family(*named);
-    return known.ok() ? known : bad_field(kField, std::string(known.message()));
+    if (!known.ok()) return bad_field(kField, std::string(known.message()));
+    return asked;
   }
   ASSIGN_OR_RETURN(const auto targets, device_targets(tx));
   for (const auto& [id, target] : targets) {
-    if (target.name == asked) return absl::OkStatus();
+    if (target.name == asked) return asked;
+  }
+  if (absl::StrContains(asked, ':')) {
+    ASSIGN_OR_RETURN(std::string driven, driven_target(tx, asked));
+    if (!driven.empty()) return driven;
   }
   std::string known = "any";
   for (const Target& target : builtin_targets()) {
     if (check_family(target).ok()) known += concat(", ", target.name);
   }
   return bad_field(kField, concat("'", beginning(asked, 100), "' can never be: want one of ", known,
-                                  ", a device's target, a target's id (64 hexadecimal digits), or "
+                                  ", a device's target, a target's id (64 hexadecimal digits), "
+                                  "opencl:NUMBER or opencl:NAME of a device that is registered, or "
                                   "devices/NAME (see `loopwright devices`)"));
 }
 
 // What no device that there is can measure: its client hears of it now.
-absl::Status check_memory(Transaction& tx, const CheckedSpec& checked) {
-  ASSIGN_OR_RETURN(const double most, most_memory(tx, checked.spec.target()));
+absl::Status check_memory(Transaction& tx, const CheckedSpec& checked, const std::string& target) {
+  ASSIGN_OR_RETURN(const double most, most_memory(tx, target));
   for (size_t i = 0; i < checked.memory.size(); ++i) {
     if (may_hold(most, checked.memory[i])) continue;
     return bad_field(absl::StrCat("spec.workloads[", i, "]"),
@@ -209,8 +232,8 @@ absl::StatusOr<CheckedSpec> check_spec(const v1::StudySpec& spec, const Quotas& 
 absl::StatusOr<StudyRow> create_study(WriteTransaction& tx, const CheckedSpec& checked,
                                       const Identity& client, const Quotas& quotas,
                                       int64_t now_ms, Changes* changes) {
-  RETURN_IF_ERROR(check_target(tx, checked.spec.target()));
-  RETURN_IF_ERROR(check_memory(tx, checked));
+  ASSIGN_OR_RETURN(const std::string target, find_asked(tx, checked.spec.target()));
+  RETURN_IF_ERROR(check_memory(tx, checked, target));
   Usage usage;
   ASSIGN_OR_RETURN(usage.active_studies,
                    one_integer(tx.query("SELECT count(*) FROM studies WHERE client = ? "
@@ -228,7 +251,7 @@ absl::StatusOr<StudyRow> create_study(WriteTransaction& tx, const CheckedSpec& c
   study.spec = checked.spec;
   study.priority = checked.spec.priority();
   study.created_ms = study.updated_ms = study.waiting_ms = now_ms;
-  study.asked = checked.spec.target();
+  study.asked = target;
   study.threads = checked.spec.threads();
   study.wait_until = wait_until(study.spec, quotas.waiting_seconds, now_ms);
   RETURN_IF_ERROR(insert_study(tx, study));
