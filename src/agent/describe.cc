@@ -141,13 +141,6 @@ absl::StatusOr<v1::Device> describe_device(const DeviceSpec& spec, const std::st
   return device;
 }
 
-std::string default_state_folder() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && *state == '/') return (fs::path(state) / "loopwright").string();
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == 0 ? "" : (fs::path(home) / ".local/state/loopwright").string();
-}
-
 absl::StatusOr<std::string> agent_id(const std::string& state) {
   const std::string machine = first_match("/etc/machine-id", "");
   if (machine.size() >= 32) {

@@ -30,9 +30,6 @@ std::string fingerprint(const DeviceSpec& spec);
 absl::StatusOr<loopwright::v1::Device> describe_device(const DeviceSpec& spec,
                                                        const std::string& state, bool refresh);
 
-// $XDG_STATE_HOME/loopwright, else ~/.local/state/loopwright, else "" .
-std::string default_state_folder();
-
 // The same for every run on one machine with one state directory: from /etc/machine-id and the
 // directory's path, else drawn once and kept there. Needs none of it with a name of its own.
 absl::StatusOr<std::string> agent_id(const std::string& state);

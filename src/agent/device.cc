@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <mutex>
 #include <set>
 
 #include "absl/strings/str_join.h"
@@ -13,6 +14,7 @@
 #include "src/agent/describe.h"
 #include "src/api/tune_task.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/cpu/emulator.h"
@@ -20,6 +22,7 @@
 #include "src/measure/local.h"
 #include "src/measure/memory.h"
 #include "src/measure/simt/opencl_devices.h"
+#include "src/measure/simt/opencl_probe.h"
 #include "src/measure/simt/opencl_target.h"
 #include "src/search/null_measurer.h"
 #include "tuner_db/records/messages.h"
@@ -132,8 +135,22 @@ absl::StatusOr<std::unique_ptr<Measurer>> simulated_measurer(const DeviceSpec& s
 
 // ---- a driver's device --------------------------------------------------------------------------
 
+// Once for a device and a release of its driver: what it may do is a part of its target. A driver that
+// does not survive it is not asked again, nor, in this process, one whose probe cannot be kept.
+void probe_once(const OpenClDevice& driven) {
+  static std::mutex mutex;
+  static std::set<std::string> tried;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (kept_probe(driven) || !tried.insert(driven.release()).second) return;
+  const absl::StatusOr<OpenClProbe> probe = probe_opencl(driven);
+  absl::Status kept = probe.status();
+  kept.Update(keep_probe(driven, probe.value_or(OpenClProbe())));
+  if (!kept.ok()) log(Level::kWarning, "device_not_probed", {{"why", std::string(kept.message())}});
+}
+
 absl::Status describe_opencl(const DeviceSpec& spec, loopwright::v1::Device* device) {
   ASSIGN_OR_RETURN(const OpenClDevice driven, find_opencl_device(spec.which));
+  probe_once(driven);
   ASSIGN_OR_RETURN(const Target target, opencl_target(spec.which));
   RETURN_IF_ERROR(describe_target(target, device));
   device->set_facts(opencl_facts(driven));
@@ -143,6 +160,7 @@ absl::Status describe_opencl(const DeviceSpec& spec, loopwright::v1::Device* dev
 // Another release of the driver compiles otherwise.
 std::string opencl_identity(const DeviceSpec& spec) {
   const absl::StatusOr<OpenClDevice> driven = find_opencl_device(spec.which);
+  if (driven.ok()) probe_once(*driven);
   const absl::StatusOr<Target> target = opencl_target(spec.which);
   if (!driven.ok() || !target.ok()) return concat("opencl ", spec.which);
   return concat("opencl ", driven->name, " ", driven->driver, " ", to_text(*target));

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -108,6 +109,13 @@ absl::Status place_file(const std::string& path, std::string_view bytes) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   return write_beside(absl::StrCat(path, ".", getpid(), ".", number++), O_EXCL, /*durable=*/false,
                       path, bytes);
+}
+
+std::string default_state_folder() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return absl::StrCat(state, "/loopwright");
+  const char* home = std::getenv("HOME");
+  return home == nullptr || *home == 0 ? "" : absl::StrCat(home, "/.local/state/loopwright");
 }
 
 }  // namespace lw

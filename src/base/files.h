@@ -20,5 +20,8 @@ absl::Status replace_file(const std::string& path, std::string_view bytes);
 // The same, but not durably (who reads must expect anything after a power cut), by any number of
 // writers at once; its folder is made.
 absl::Status place_file(const std::string& path, std::string_view bytes);
+// What is remembered from run to run: $XDG_STATE_HOME/loopwright, else ~/.local/state/loopwright, else
+// "". It need not be there.
+std::string default_state_folder();
 
 }  // namespace lw

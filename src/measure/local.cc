@@ -36,11 +36,33 @@
 #include "src/measure/simt/opencl_call.h"
 #include "src/measure/simt/opencl_device.h"
 #include "src/measure/simt/opencl_devices.h"
+#include "src/measure/simt/opencl_probe.h"
 #include "src/measure/simt/opencl_target.h"
 #include "src/search/retry.h"
 
 namespace lw {
 namespace {
+
+absl::StatusOr<DrivenReport> report_opencl(const Target& target) {
+  ASSIGN_OR_RETURN(const OpenClDevice device, opencl_device_of(target));
+  ASSIGN_OR_RETURN(const OpenClProbe probe, probe_opencl(device));
+  DrivenReport report;
+  report.device = device.name;
+  report.driver = concat(device.platform, ", ", device.driver);
+  for (const OpenClProbe::Copy& copy : probe.copies) {
+    report.figures.push_back({concat("copy, vectors of ", copy.width), copy.gbytes, "GB/s"});
+  }
+  report.figures.insert(
+      report.figures.end(),
+      {{"multiply-adds, f32", probe.fma_gflops, "GFLOP/s"},
+       {"local memory, read", probe.local_gbytes, "GB/s"},
+       {concat("barrier, group of ", probe.barrier_items), probe.barrier_us, "us"},
+       {"launch", probe.launch_us, "us"},
+       {"group", probe.group_us, "us"}});
+  report.took_s = probe.took_s;
+  report.problem = std::string(keep_probe(device, probe).message());
+  return report;
+}
 
 // The devices of targets that are not this machine's processors, by architecture.
 constexpr struct {
@@ -50,11 +72,12 @@ constexpr struct {
   // Null: it is no driver's.
   absl::StatusOr<std::unique_ptr<DrivenKernel>> (*call)(const Target& target,
                                                         const Artifact& artifact);
+  absl::StatusOr<DrivenReport> (*probe)(const Target& target);
 } kDrivers[] = {
     {kNpuArchitecture,
      [](const Target&) -> absl::StatusOr<DeviceDriver> { return npu_driver(); }, simulate_npu,
-     nullptr},
-    {kOpenClArchitecture, opencl_driver, nullptr, open_opencl_kernel},
+     nullptr, nullptr},
+    {kOpenClArchitecture, opencl_driver, nullptr, open_opencl_kernel, report_opencl},
 };
 
 auto find_row(const Target& target) {
@@ -417,6 +440,12 @@ absl::StatusOr<int> driven_units(const Target& target) {
   RETURN_IF_ERROR(check_driven(target));
   ASSIGN_OR_RETURN(const DeviceDriver driver, find_row(target)->driver(target));
   return std::max(driver.units, 1);
+}
+
+absl::StatusOr<DrivenReport> probe_driven(const Target& target) {
+  RETURN_IF_ERROR(check_driven(target));
+  CHECK(find_row(target)->probe != nullptr);
+  return find_row(target)->probe(target);
 }
 
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,

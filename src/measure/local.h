@@ -53,6 +53,20 @@ struct DrivenMachine {
   absl::StatusOr<Target> target;           // or why it cannot be used
 };
 absl::StatusOr<std::vector<DrivenMachine>> driven_machines();
+// What such a machine does at most, measured for some two seconds and kept: from now on its target has
+// constants of that. Errors as check_driven; kUnavailable: its driver did not survive it.
+struct DrivenReport {
+  struct Figure {
+    std::string what;                      // "copy, vectors of 4"
+    double value = 0;
+    std::string unit;
+  };
+  std::string device, driver;
+  std::vector<Figure> figures;
+  double took_s = 0;
+  std::string problem;                     // why it is not kept; "": it is
+};
+absl::StatusOr<DrivenReport> probe_driven(const Target& target);
 // One call, watched. REQUIRES: is_simulated(target); the artifact is for it. kInvalidArgument: it is
 // none that the machine takes; kDataLoss: it does not end.
 absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact);

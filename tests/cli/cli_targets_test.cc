@@ -1,4 +1,7 @@
 // The list of targets, and targets that a user brings.
+#include <cstdlib>
+#include <filesystem>
+
 #include "src/npu/config.h"
 #include "tests/support/cli_fixture.h"
 
@@ -47,6 +50,23 @@ TEST_F(CliTest, TargetsListWhatDriversHave) {
   EXPECT_EQ(listed("no_platform").err, "");
   unsetenv("LOOPWRIGHT_OPENCL");
   unsetenv("LW_FAKE_OPENCL");
+}
+
+TEST_F(CliTest, DoctorMeasuresADriversDevice) {
+  setenv("LOOPWRIGHT_OPENCL", LW_BINARY_DIR "/libfake_opencl.so", 1);
+  setenv("LW_FAKE_OPENCL", "", 1);
+  setenv("XDG_STATE_HOME", (std::filesystem::path(testing::TempDir()) / "doctors_state").c_str(), 1);
+  const json report = cli("doctor --target opencl:0 --json").json();
+  EXPECT_EQ(report["device"], "Fake board");
+  EXPECT_EQ(report["kept"], true);
+  EXPECT_EQ(report["figures"].size(), 10u);
+  EXPECT_EQ(report["figures"][0]["what"], "copy, vectors of 1");
+  EXPECT_TRUE(contains(cli("doctor --target opencl:0").out, "measured in "));
+  setenv("LW_FAKE_OPENCL", "build_dies", 1);
+  const CliRun dead = cli("doctor --target opencl:0");
+  EXPECT_EQ(dead.code, 5);
+  EXPECT_TRUE(contains(dead.err, "measuring 'Fake board': SIGSEGV")) << dead.err;
+  for (const char* name : {"LOOPWRIGHT_OPENCL", "LW_FAKE_OPENCL", "XDG_STATE_HOME"}) unsetenv(name);
 }
 
 TEST_F(CliTest, TargetsAreReadFromFiles) {

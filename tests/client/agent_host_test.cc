@@ -165,6 +165,7 @@ TEST_F(Host, AProcessorIsOneDevicesOnly) {
 TEST_F(Host, ADriversDeviceIsOneAgentsOnly) {
   setenv("LOOPWRIGHT_OPENCL", LW_BINARY_DIR "/libfake_opencl.so", 1);
   setenv("LW_FAKE_OPENCL", "", 1);
+  setenv("XDG_STATE_HOME", temporary_folder().c_str(), 1);
   const DeviceSpec spec = *parse_device("opencl:0,name=second");
   std::optional<DeviceLock> first = *DeviceLock::acquire("opencl:Fake board");
   const std::unique_ptr<DeviceRunner> runner = make_device_runner(spec, host_command());
@@ -176,6 +177,7 @@ TEST_F(Host, ADriversDeviceIsOneAgentsOnly) {
   const absl::StatusOr<v1::Device> device = runner->describe("", /*refresh=*/false);
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->target().name(), "opencl:fake-board");
+  unsetenv("XDG_STATE_HOME");
   unsetenv("LOOPWRIGHT_OPENCL");
   unsetenv("LW_FAKE_OPENCL");
 }

@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "src/measure/simt/opencl_devices.h"
+#include "src/measure/simt/opencl_probe.h"
 #include "src/measure/simt/opencl_target.h"
 #include "tests/measure/opencl_programs.h"
 
@@ -224,6 +226,55 @@ TEST_F(FakeOpenClTest, ItIsATargetAsItDescribesItself) {
   const absl::StatusOr<Target> target = opencl_target("fake");
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->name, "opencl:fake-board");
+}
+
+TEST_F(FakeOpenClTest, AProbeIsKeptAndItsTargetsConstantsAreOfIt) {
+  const std::string state = path_ + ".state";
+  setenv("XDG_STATE_HOME", state.c_str(), 1);
+  const OpenClDevice device = find_opencl_device("0").value();
+  EXPECT_EQ(kept_probe(device), std::nullopt);
+  const Target before = opencl_target("0").value();
+  OpenClProbe probe = probe_opencl(device).value();
+  EXPECT_EQ(probe.copies.size(), 5u);
+  for (const OpenClProbe::Copy& copy : probe.copies) EXPECT_GT(copy.gbytes, 0);
+  EXPECT_GT(probe.fma_gflops, 0);
+  EXPECT_GT(probe.local_gbytes, 0);
+  EXPECT_GT(probe.barrier_us, 0);
+  EXPECT_GE(probe.launch_us, 20);          // that a kernel takes there
+  EXPECT_GE(probe.group_us, 0);
+  probe.launch_us = 31;
+  probe.barrier_items = 64;
+  probe.barrier_us = 6.4;
+  probe.copies = {{1, 30}, {4, 40}};
+  ASSERT_EQ(keep_probe(device, probe), absl::OkStatus());
+  EXPECT_EQ(to_json(kept_probe(device).value()), to_json(probe));
+  const Target after = opencl_target("0").value();
+  EXPECT_EQ(simt(after).launch_us, 33);
+  EXPECT_EQ(simt(after).barrier_us, simt(before).simd == 1 ? 0.1 : simt(after).barrier_us);
+  EXPECT_NE(simt(after).barrier_us, simt(before).barrier_us);
+  EXPECT_NEAR(after.caches.back().read_bytes_per_cycle * after.ghz, 40, 9);
+  // Of another release it is not, and what is none is not read.
+  OpenClDevice newer = device;
+  newer.driver = "1.1";
+  EXPECT_EQ(kept_probe(newer), std::nullopt);
+  for (const auto& file : std::filesystem::directory_iterator(state + "/loopwright")) {
+    std::ofstream(file.path()) << "{\"copies\":[{\"width\":0}]}";
+  }
+  EXPECT_EQ(kept_probe(device), std::nullopt);
+  EXPECT_EQ(to_text(opencl_target("0").value()), to_text(before));
+  std::filesystem::remove_all(state);
+  unsetenv("XDG_STATE_HOME");
+}
+
+TEST_F(FakeOpenClTest, AProbeThatTheDriverDoesNotSurviveIsSaid) {
+  const OpenClDevice device = find_opencl_device("0").value();
+  behave("build_dies");
+  const absl::Status died = probe_opencl(device).status();
+  EXPECT_EQ(died.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(died.message()), HasSubstr("measuring 'Fake board': SIGSEGV"));
+  behave("build_hangs");
+  EXPECT_THAT(std::string(probe_opencl(device, 1).status().message()),
+              HasSubstr("measuring 'Fake board': it took longer than 1 s"));
 }
 
 }  // namespace

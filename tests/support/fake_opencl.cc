@@ -67,6 +67,7 @@ uint64_t limit(const std::string& name, uint64_t usual) {
 }
 
 bool does(const FakeProgram& program, const std::string& what) {
+  if (!setting(what).empty()) return true;
   const std::string text = program.source + " ";
   const size_t at = text.find("fake:" + what);
   return at != std::string::npos && std::isspace(text[at + 5 + what.size()]);

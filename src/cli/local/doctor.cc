@@ -33,14 +33,31 @@ Table as_table(const DoctorReport& report) {
   return table;
 }
 
+absl::StatusOr<int> run_driven(const Target& target, const Output& output) {
+  const absl::StatusOr<DrivenReport> report = probe_driven(target);
+  if (!report.ok()) return environment(report.status());
+  Json figures = Json::array();
+  Table table{{"what", "value", "unit"}, {}, {false, true, false}};
+  std::string text = concat(report->device, "\n  driver ", report->driver, "\n");
+  for (const DrivenReport::Figure& figure : report->figures) {
+    figures.push_back({{"what", figure.what}, {"value", figure.value}, {"unit", figure.unit}});
+    table.rows.push_back({figure.what, number(figure.value), figure.unit});
+    absl::StrAppendFormat(&text, "  %-24s %10s %s\n", figure.what, number(figure.value), figure.unit);
+  }
+  absl::StrAppendFormat(&text, "  measured in %.1f s, ", report->took_s);
+  text += report->problem.empty() ? "and kept: `targets` and searches have constants of it\n"
+                                  : concat("but not kept: ", report->problem, "\n");
+  emit(output, {{"device", report->device}, {"driver", report->driver}, {"figures", figures},
+                {"took_s", report->took_s}, {"kept", report->problem.empty()}}, table, text);
+  return kDone;
+}
+
 absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
   absl::StatusOr<std::shared_ptr<const Target>> named = load_target(options.target);
   if (!named.ok()) return absl::InvalidArgumentError(named.status().message());
   const std::shared_ptr<const Target> target = *named;
   if (!is_simulated(*target) && check_driven(*target).ok()) {
-    return absl::UnimplementedError(
-        concat("a driver of this machine has ", target->name, ", and kernels run there; nothing is "
-               "measured of it yet"));
+    return run_driven(*target, options.output);
   }
   ASSIGN_OR_RETURN(const Target host, find_target("host"));
   const std::string missing = missing_feature(*target, host);
@@ -52,7 +69,7 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
 
 Action declare_doctor(CliArguments app) {
   auto options = std::make_shared<DoctorOptions>();
-  app.add_option("--target", options->target, "whose instructions to measure with")
+  app.add_option("--target", options->target, "whose instructions to measure with; opencl:NUMBER or opencl:NAME: which of a driver's devices")
       .capture_default_str();
   app.add_flag("--quick", options->quick, "about a second");
   add_output(app, &options->output);

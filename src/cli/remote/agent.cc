@@ -3,6 +3,7 @@
 
 #include "src/agent/describe.h"
 #include "src/agent/host.h"
+#include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"

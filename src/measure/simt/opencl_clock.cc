@@ -4,6 +4,8 @@
 // two must agree before any event is believed.
 #include "src/measure/simt/opencl_clock.h"
 
+#include <utility>
+
 #include "src/base/clock.h"
 
 namespace lw {
@@ -28,12 +30,16 @@ double event_time(const cl::Api& api, cl::Event event, cl::Uint what) {
 
 double OpenClClock::span(cl::Event first, cl::Event last) const {
   const cl::Api& api = session_->api();
-  const double start = event_time(api, first != nullptr ? first : last, cl::kProfilingStart);
-  const double end = event_time(api, last, cl::kProfilingEnd);
+  if (first == nullptr) std::swap(first, last);
+  const double start = event_time(api, first, cl::kProfilingStart);
+  const double first_end = event_time(api, first, cl::kProfilingEnd);
+  const double last_start = last != nullptr ? event_time(api, last, cl::kProfilingStart) : start;
+  const double end = last != nullptr ? event_time(api, last, cl::kProfilingEnd) : first_end;
   for (const cl::Event event : {first, last}) {
     if (event != nullptr) api.ReleaseEvent(event);
   }
-  return start > 0 ? end - start : 0;
+  const bool forwards = start > 0 && start <= first_end && last_start <= end;
+  return forwards ? end - start : 0;
 }
 
 bool OpenClClock::agrees() const {

@@ -315,8 +315,12 @@ class OpenClKernelDevice : public Device {
 
 }  // namespace
 
+absl::StatusOr<OpenClDevice> opencl_device_of(const Target& target) {
+  return named_opencl_device(simt(target).device);
+}
+
 absl::StatusOr<DeviceDriver> opencl_driver(const Target& target) {
-  ASSIGN_OR_RETURN(const OpenClDevice device, named_opencl_device(simt(target).device));
+  ASSIGN_OR_RETURN(const OpenClDevice device, opencl_device_of(target));
   DeviceDriver driver;
   driver.stands_in = device.name;
   driver.shut_in = false;                  // compilers run in the driver: files, processes, threads

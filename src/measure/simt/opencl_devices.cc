@@ -1,10 +1,5 @@
 #include "src/measure/simt/opencl_devices.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -14,15 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
-#include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/measure/process/ipc.h"
-#include "src/measure/process/sandbox.h"
+#include "src/measure/simt/driver_process.h"
 
 namespace lw {
 namespace {
 
-constexpr uint32_t kFound = 1, kAll = 2, kNone = 3;  // messages of the process that asks
 constexpr cl::Uint kMostDevices = 64;      // of a platform, and of platforms
 
 // What a driver says, whose strings may have no end and whose sizes may be anything.
@@ -169,26 +162,6 @@ OpenClDevice from_bytes(std::string_view bytes) {
   return d;
 }
 
-// The process that asks.
-[[noreturn]] void ask_drivers(int socket) {
-  setpgid(0, 0);
-  // Drivers chatter, and their end is told by who waits.
-  const int null = open("/dev/null", O_RDWR);
-  for (int fd : {0, 1, 2}) dup2(null, fd);
-  close_descriptors_but({socket});
-  for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT}) signal(s, SIG_DFL);
-  limit_resources(0);                      // no core dumps
-  const absl::StatusOr<const cl::Api*> api = cl::load_api();
-  absl::Status status = api.status();
-  if (api.ok()) {
-    status = visit_devices(**api, [&](cl::DeviceId id, const std::string& platform) {
-      (void)send_message(socket, kFound, to_bytes(describe_opencl(**api, id, platform)));
-    });
-  }
-  (void)send_message(socket, status.ok() ? kAll : kNone, std::string(status.message()));
-  _exit(0);
-}
-
 // "NAME #2" for the second of a name, so that each can be told.
 void number_alike(std::vector<OpenClDevice>* devices) {
   for (size_t i = 0; i < devices->size(); ++i) {
@@ -205,48 +178,29 @@ void number_alike(std::vector<OpenClDevice>* devices) {
 }
 
 absl::StatusOr<std::vector<OpenClDevice>> ask_in_process(double limit_s) {
-  std::pair<int, int> ends;
-  ASSIGN_OR_RETURN(ends, socket_pair());
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    die_with_parent(parent);
-    ask_drivers(ends.second);
-  }
-  close(ends.second);
   std::vector<OpenClDevice> devices;
-  absl::Status failure = absl::OkStatus();
-  const double deadline = now() + limit_s;
-  while (pid > 0) {
-    const absl::StatusOr<Message> message =
-        receive_message(ends.first, std::max(deadline - now(), 0.0), 1 << 20);
-    if (!message.ok()) failure = message.status();
-    else if (message->type == kNone) failure = absl::NotFoundError(message->payload);
-    else if (message->type == kFound) devices.push_back(from_bytes(message->payload));
-    if (!failure.ok() || message->type == kAll) break;
-  }
-  close(ends.first);
-  int status = 0;
-  if (pid > 0) {
-    if (!absl::IsUnavailable(failure)) kill(-pid, SIGKILL), kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-    kill(-pid, SIGKILL);                   // what it may have started
-  } else {
-    failure = absl::ResourceExhaustedError("cannot fork");
-  }
+  const absl::Status status = in_driver_process(
+      limit_s,
+      [](const Say& say) -> absl::Status {
+        ASSIGN_OR_RETURN(const cl::Api* api, cl::load_api());
+        return visit_devices(*api, [&](cl::DeviceId id, const std::string& platform) {
+          say(to_bytes(describe_opencl(*api, id, platform)));
+        });
+      },
+      [&](std::string_view said) { devices.push_back(from_bytes(said)); });
   number_alike(&devices);
-  if (failure.ok() || !devices.empty()) return devices;
-  if (absl::IsDeadlineExceeded(failure)) {
+  if (status.ok() || !devices.empty()) return devices;
+  if (absl::IsDeadlineExceeded(status)) {
     return absl::UnavailableError(
         concat("an OpenCL driver does not say within ", static_cast<int>(limit_s),
                " s which devices there are; OCL_ICD_VENDORS=FOLDER leaves some drivers out"));
   }
-  if (absl::IsUnavailable(failure)) {
+  if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(concat("an OpenCL driver ends its process when asked for devices (",
-                                         describe_death(status, nullptr),
+                                         std::string(status.message()),
                                          "); OCL_ICD_VENDORS=FOLDER leaves some drivers out"));
   }
-  return failure;
+  return status;
 }
 
 std::string list_of(const std::vector<OpenClDevice>& devices) {

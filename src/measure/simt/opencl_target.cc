@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "schedules/targets/family.h"
@@ -9,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/simt/opencl_devices.h"
+#include "src/measure/simt/opencl_probe.h"
 
 namespace lw {
 namespace {
@@ -61,10 +63,8 @@ void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<Target> opencl_target(std::string_view which) {
-  ASSIGN_OR_RETURN(const OpenClDevice d, find_opencl_device(which));
+// Of what its driver says and, where there is one, of the probe.
+absl::StatusOr<Target> describe_itself(const OpenClDevice& d, const OpenClProbe* probe) {
   ASSIGN_OR_RETURN(Target target, find_target(d.is_processor() ? "opencl_cpu" : "opencl_gpu"));
   SimtTarget part = simt(target);
   target.name = slug_of(d.name);
@@ -79,6 +79,7 @@ absl::StatusOr<Target> opencl_target(std::string_view which) {
   part.half = d.half;
   if (d.is_processor()) as_processors(d, &target, &part);
   else as_accelerator(d, &target, &part);
+  if (probe != nullptr) apply_probe(d, *probe, &target, &part);
   if (!d.fp64) {
     std::erase_if(target.atoms, [](const Atom& atom) { return atom.acc == Type::kF64; });
   }
@@ -88,11 +89,21 @@ absl::StatusOr<Target> opencl_target(std::string_view which) {
   part.register_bytes = std::max<int64_t>(part.register_bytes, 4 * part.vector_bytes);
   set_simt(&target, std::move(part));
   // As it is read again: what no target may say is said here, and by whom.
-  absl::StatusOr<Target> checked = parse_target(to_text(target), concat("opencl:", d.index));
-  if (checked.ok()) return checked;
-  return absl::UnavailableError(
-      concat("the OpenCL driver's description makes no target: ",
-             std::string(checked.status().message())));
+  return parse_target(to_text(target), concat("opencl:", d.index));
+}
+
+}  // namespace
+
+absl::StatusOr<Target> opencl_target(std::string_view which) {
+  ASSIGN_OR_RETURN(const OpenClDevice d, find_opencl_device(which));
+  if (const std::optional<OpenClProbe> probe = kept_probe(d)) {
+    absl::StatusOr<Target> probed = describe_itself(d, &*probe);
+    if (probed.ok()) return probed;        // or somebody has written nonsense there
+  }
+  absl::StatusOr<Target> described = describe_itself(d, nullptr);
+  if (described.ok()) return described;
+  return absl::UnavailableError(concat("the OpenCL driver's description makes no target: ",
+                                       std::string(described.status().message())));
 }
 
 absl::Status check_same_device(const Target& device, const Target& task) {
