@@ -46,11 +46,15 @@ std::shared_ptr<const KernelCache> KernelCache::create() {
   if (error || getenv(kVariable) != nullptr) return cache;
   const std::string prefix = concat("loopwright-pocl-", geteuid(), "-");
   sweep_kernel_caches(parent, prefix);
-  std::string folder = (parent / concat(prefix, "XXXXXX")).string();
+  // Under a name that nobody sweeps until it is locked.
+  std::string folder = (parent / "loopwright-new-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return cache;
   cache->folder_ = folder;
   cache->lock_ = open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (cache->lock_ >= 0) (void)flock(cache->lock_, LOCK_EX | LOCK_NB);
+  const fs::path named = parent / concat(prefix, folder.substr(folder.size() - 6));
+  if (cache->lock_ < 0 || flock(cache->lock_, LOCK_EX | LOCK_NB) != 0) return cache;
+  fs::rename(folder, named, error);
+  if (!error) cache->folder_ = named.string();
   return cache;
 }
 

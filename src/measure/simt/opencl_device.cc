@@ -328,7 +328,15 @@ absl::StatusOr<DeviceDriver> opencl_driver(const Target& target) {
   driver.units = simt(target).units;
   driver.weighed = false;                  // what a call costs here says little of a GPU's time
   const std::shared_ptr<const KernelCache> cache = KernelCache::create();
-  driver.compiler = [device, cache] { return opencl_compiler(device, cache); };
+  driver.compiler = [device, cache](Workbench& bench) {
+    // Some drivers run kernels in the process that compiles, to compile them: of what others are
+    // judged by it has nothing.
+    for (Argument& a : bench.arguments) {
+      for (SharedMemory& memory : a.memory) memory.unmap();
+    }
+    for (SharedMemory& values : bench.values) values.unmap();
+    return opencl_compiler(device, cache);
+  };
   driver.open = [device, cache](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
     cache->use();
     pin_to(bench.measuring);               // the driver's threads inherit it

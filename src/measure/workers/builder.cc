@@ -46,7 +46,7 @@ void keep_memory() {
 
 }  // namespace
 
-void builder_main(const Workbench& bench, int page, int socket, const Isolation& isolation) {
+void builder_main(Workbench& bench, int page, int socket, const Isolation& isolation) {
   report_crashes_to(bench.control_page(page));
   pin_to(page > bench.builders ? bench.measuring : bench.building);
   if (bench.driver.clock == Clock::kExact) keep_memory();
@@ -56,7 +56,7 @@ void builder_main(const Workbench& bench, int page, int socket, const Isolation&
   confinement.cpu_seconds = kWorkerCpuSeconds;
   confinement.keep_stderr = true;
   Compiler compiler;
-  if (bench.driver.compiler != nullptr) compiler = bench.driver.compiler();
+  if (bench.driver.compiler != nullptr) compiler = bench.driver.compiler(bench);
   else if (!confine(isolation, confinement)) _exit(kNotIsolated);
   serve_requests(socket, [&](const Message& request) {
     return built_answer(bench, compiler, request);

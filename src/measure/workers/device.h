@@ -107,7 +107,7 @@ struct DeviceDriver {
                                          double below_us)> compute = nullptr;
   // Of a driver that compiles: opened in a builder's process, which is not confined then, since
   // compilers open files and start programs. Null: what the backend builds is all there is to it.
-  std::function<Compiler()> compiler = nullptr;
+  std::function<Compiler(Workbench& bench)> compiler = nullptr;
 };
 
 }  // namespace lw

@@ -86,7 +86,7 @@ std::vector<int> descriptors(const Workbench& bench);
 
 // The workers' main functions; they return when the parent is gone.
 enum WorkerRole : int { kMeasurer, kPreparer, kBuilder };  // kBuilder + i: the i-th of them
-void builder_main(const Workbench& bench, int page, int socket, const Isolation& isolation);
+void builder_main(Workbench& bench, int page, int socket, const Isolation& isolation);
 void device_main(Workbench& bench, int socket, const Isolation& isolation);  // the measurer's
 void preparer_main(const Workbench& bench, int socket, const Isolation& isolation);
 
