@@ -1,5 +1,5 @@
 // OpenCL programs that ask for what there is not, on the device that is here; and a driver that goes
-// wrong (tests/support/fake_opencl.cc): each fault has its verdict, costs one candidate or the device
+// wrong (tests/support/drivers/fake_opencl.cc): each fault has its verdict, costs one candidate or the device
 // that it is of, and the next candidate is measured well.
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -63,7 +63,7 @@ __kernel void pack(__global const float* B, __global float* P) {
   if (name == "nonsense") replace("float sum", "flaot sum");
   if (name == "nameless") p.launches[0].kernel = "nn";
   if (name == "roomy") p.workspace_bytes = 1 << 20;
-  // What tests/support/fake_opencl.cc does of itself.
+  // What tests/support/drivers/fake_opencl.cc does of itself.
   if (name.starts_with("fake_")) p.source += concat("// fake:", name.substr(5), "\n");
   if (name == "other") p.arguments[1].bytes = 1535;
   return p;
