@@ -18,16 +18,16 @@
 namespace lw {
 namespace {
 
-constexpr double kLongBatch_s = 3e-3;
+constexpr double kLongBatch_s = 3e-3, kEnough_s = 0.1;
 constexpr int kBatches = 5, kMostRounds = 1 << 24, kMostCalls = 4096;
 constexpr int64_t kLeastCopied = int64_t{16} << 20, kMostCopied = int64_t{128} << 20;
 constexpr int kWidths[] = {1, 2, 4, 8, 16};
+constexpr int64_t kGroups[] = {64, 32, 16, 1};
 
 class Instruments {
  public:
-  explicit Instruments(OpenClSession* session)
-      : session_(session), clock_(session),
-        items_(static_cast<int64_t>(std::min<uint64_t>(session->device().group_items, 64))),
+  Instruments(OpenClSession* session, int64_t items)
+      : session_(session), clock_(session), items_(items),
         units_(static_cast<int64_t>(session->device().units)),
         bytes_(std::clamp(4 * static_cast<int64_t>(std::min<uint64_t>(
                                   session->device().cache_bytes, kMostCopied)),
@@ -48,14 +48,13 @@ class Instruments {
     return session_->write(buffers_[0], zeros.data(), bytes_);
   }
 
-  absl::Status measure(OpenClProbe* probe, const std::function<void()>& say) {
+  absl::Status measure(OpenClProbe* probe) {
     for (const int width : kWidths) {
       const int64_t items = bytes_ / 4 / width / items_ * items_;
       ASSIGN_OR_RETURN(const double s,
                        seconds(with(width == 1 ? kCopyKernel1 : kCopyKernel, width), items / items_,
                                items_, false));
       probe->copies.push_back({width, 8e-9 * static_cast<double>(items * width) / s});
-      say();
     }
     // Enough items for a device that hides a chain's latency behind others.
     const int64_t groups = 16 * units_;
@@ -64,21 +63,17 @@ class Instruments {
       probe->fma_gflops = std::max(
           probe->fma_gflops, 16e-9 * width * static_cast<double>(groups * items_) / s);
     }
-    say();
     ASSIGN_OR_RETURN(const double local_s, seconds(with(kLocalKernel, 4), groups, items_, true));
     probe->local_gbytes = 64e-9 * static_cast<double>(groups * items_) / local_s;
-    say();
     ASSIGN_OR_RETURN(const double barrier_s, seconds(with(kBarrierKernel, 1), 1, items_, true));
     probe->barrier_items = static_cast<int>(items_);
     probe->barrier_us = 1e6 * barrier_s / 2;
-    say();
     ASSIGN_OR_RETURN(const double launch_s, seconds(kEmptyKernel, 1, 1, false));
     probe->launch_us = 1e6 * launch_s;
     const int64_t many = 1024 * units_;
     ASSIGN_OR_RETURN(const double many_s, seconds(kEmptyKernel, many, 1, false));
     probe->group_us = 1e6 * std::max(many_s - launch_s, 0.0) * static_cast<double>(units_) /
                       static_cast<double>(many);
-    say();
     return absl::OkStatus();
   }
 
@@ -113,7 +108,8 @@ class Instruments {
       if (in_rounds) RETURN_IF_ERROR(set_rounds(rounds));
     }
     double best = HUGE_VAL;
-    for (int i = 0; i < kBatches; ++i) {
+    const double begin = now();
+    for (int i = 0; i < kBatches && (i == 0 || now() - begin < kEnough_s); ++i) {
       ASSIGN_OR_RETURN(const double s, batch(*kernels, calls));
       best = std::min(best, s);
     }
@@ -156,10 +152,18 @@ absl::StatusOr<OpenClProbe> probe_opencl(const OpenClDevice& device, double limi
       [&](const Say& say) -> absl::Status {
         cache->use();
         ASSIGN_OR_RETURN(const std::unique_ptr<OpenClSession> session, OpenClSession::open(device));
-        Instruments instruments(session.get());
-        RETURN_IF_ERROR(instruments.open());
-        OpenClProbe probe;
-        return instruments.measure(&probe, [&] { say(to_json(probe)); });
+        // Of what a kernel uses of registers its groups may have to be smaller than the device's.
+        absl::Status measured;
+        for (const int64_t items : kGroups) {
+          if (static_cast<uint64_t>(items) > device.group_items) continue;
+          Instruments instruments(session.get(), items);
+          RETURN_IF_ERROR(instruments.open());
+          OpenClProbe probe;
+          measured = instruments.measure(&probe);
+          if (measured.ok()) say(to_json(probe));
+          if (!absl::IsResourceExhausted(measured)) break;
+        }
+        return measured;
       },
       [&](std::string_view said) { last = said; });
   if (!status.ok()) {
