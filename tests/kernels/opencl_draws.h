@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/kernel/blocks.h"
 #include "tests/kernels/random_shapes.h"
@@ -56,6 +57,19 @@ inline std::optional<HeldProgram> held_operator(const OpDefinition& op, int shap
   for (const std::string& word : drawn.words) name += (name.empty() ? "" : " ") + word;
   std::vector<Data> in = fitting_inputs(drawn.program, rng);
   return held_program(name, std::move(drawn.program), std::move(in));
+}
+
+// A device without f64 runs programs without it.
+inline bool takes(const Target& target, const Program& program) {
+  return simt(target).fp64 ||
+         std::none_of(program.tensors.begin(), program.tensors.end(),
+                      [](const Tensor& tensor) { return tensor.type == Type::kF64; });
+}
+
+inline int64_t count_statements(const std::vector<Stmt>& list) {
+  int64_t found = static_cast<int64_t>(list.size());
+  for (const Stmt& s : list) found += count_statements(s.body) + count_statements(s.otherwise);
+  return found;
 }
 
 // "" when the results are those of the reference.
