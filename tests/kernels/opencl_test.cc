@@ -10,6 +10,7 @@
 #include "src/build/simt/emulate.h"
 #include "src/measure/simt/opencl_session.h"
 #include "src/measure/simt/opencl_target.h"
+#include "tests/kernels/oclgrind.h"
 #include "tests/kernels/opencl_draws.h"
 #include "tests/lower/group_kernels.h"
 #include "tests/support/program.h"
@@ -123,12 +124,26 @@ std::optional<Scheduled> draw_small(const DrawnSpace& space, bool grouped, Rng& 
   return std::nullopt;
 }
 
+// Whether a simulator reports nothing of the kernel and computes what the reference says: then a
+// driver that does not has compiled it wrongly. PoCL 3.1 does, some one in a thousand: stores of
+// rows are missing where it makes vectors of items (POCL_WORK_GROUP_METHOD=loops and cbs do not).
+bool right_elsewhere(const Kernel& kernel, const HeldProgram& held) {
+  const absl::StatusOr<Artifact> artifact = opencl_backend().build(kernel, *device().target);
+  const OpenClProgram code = parse_opencl_program(artifact->bytes).value();
+  const absl::StatusOr<std::vector<OclgrindResult>> results =
+      run_oclgrind({{code, held.in}}, /*same_values=*/true);
+  return results.ok() && (*results)[0].report.empty() && !(*results)[0].out.empty() &&
+         wrong_result(held, (*results)[0].out).empty();
+}
+
 struct DeviceTally {
   int programs = 0, kernels = 0, groups = 0;  // kernels whose groups have several items
+  int mistaken = 0;                        // that the driver compiled wrongly
   int large = 0;                           // draws that came to none, or to large ones
-  void print() const {
-    std::printf("%d programs, %d kernels, %d of groups; %d draws without one\n", programs, kernels,
-                groups, large);
+  void finish() const {
+    std::printf("%d programs, %d kernels, %d of groups, %d compiled wrongly; %d draws without "
+                "one\n", programs, kernels, groups, mistaken, large);
+    EXPECT_LE(mistaken, 1 + kernels / 200);
   }
 };
 
@@ -159,7 +174,12 @@ void expect_right(const HeldProgram& held, bool grouped, int64_t draws, Rng& rng
       const bool few = count_flops(*held.program).counted < kFewFlops;
       if (few) expect_no_race(scheduled->kernel, *held.program, held.in);
     }
-    ASSERT_EQ(wrong_result(held, *got), "") << scheduled->schedule << source();
+    const std::string wrong = wrong_result(held, *got);
+    if (wrong.empty()) continue;
+    ASSERT_TRUE(right_elsewhere(scheduled->kernel, held)) << wrong << "\n" << scheduled->schedule
+                                                          << source();
+    std::printf("%s: the driver's compiler is mistaken: %s\n", held.name.c_str(), wrong.c_str());
+    ++tally->mistaken;
   }
 }
 
@@ -184,7 +204,7 @@ TEST(OpenCl, EveryOperatorIsRight) {
       if (HasFatalFailure()) return;
     }
   }
-  tally.print();
+  tally.finish();
   EXPECT_GT(tally.kernels, some / 2);
   // Those are large.
   if (setting("LW_STATEMENTS", 0) == 0) EXPECT_GT(tally.groups, tally.kernels / 10);
@@ -228,7 +248,7 @@ TEST(OpenCl, RandomProgramsAreRight) {
     expect_right(*held, /*grouped=*/true, draws, rng, &tally);
     if (HasFatalFailure()) return;
   }
-  tally.print();
+  tally.finish();
   EXPECT_GE(tally.kernels, programs / 4);
 }
 
