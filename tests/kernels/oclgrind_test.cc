@@ -98,7 +98,7 @@ TEST(Oclgrind, FindsNothing) {
   const int64_t kernels = static_cast<int64_t>(alone.kernels + groups.kernels);
   std::printf("%d kernels, %d of groups, %d of groups alone\n", int(kernels), int(of_groups),
               int(groups.kernels));
-  EXPECT_GT(kernels, static_cast<int64_t>(ops.size()) * shapes * draws * 3 / 4);
+  EXPECT_GT(kernels, static_cast<int64_t>(ops.size()) * 2 * shapes * (draws / 2) * 3 / 4);
   EXPECT_GT(of_groups, kernels / 6);
   EXPECT_GT(static_cast<int64_t>(groups.kernels), kernels / 12);
 }
