@@ -125,8 +125,9 @@ std::optional<Scheduled> draw_small(const DrawnSpace& space, bool grouped, Rng& 
 }
 
 // Whether a simulator reports nothing of the kernel and computes what the reference says: then a
-// driver that does not has compiled it wrongly. PoCL 3.1 does, some one in a thousand: stores of
-// rows are missing where it makes vectors of items (POCL_WORK_GROUP_METHOD=loops and cbs do not).
+// driver that does not has compiled it wrongly. PoCL 3.1 does, rarely, by its method `loopvec`, which
+// it uses unless POCL_WORK_GROUP_METHOD names another (`auto`, `loops`, `cbs`): rows of dense_gelu
+// are not stored.
 bool right_elsewhere(const Kernel& kernel, const HeldProgram& held) {
   const absl::StatusOr<Artifact> artifact = opencl_backend().build(kernel, *device().target);
   const OpenClProgram code = parse_opencl_program(artifact->bytes).value();
