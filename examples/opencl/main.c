@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { M = 64, N = 1000 };
+/* M, N: rows and columns, that it was exported for (CMakeLists.txt). */
 static float x[M * N], y[M * N];
 
 static int fail(const char* what, cl_int error) {
