@@ -1,6 +1,6 @@
 // How many candidates a second one core replays and scores: with the draft model alone, and with
 // all features and a trained XGBoost model. Prints the figures beside the project's bars.
-//   lw_throughput [WORKLOAD...]
+//   lw_throughput [--target NAME] [WORKLOAD...]
 #include <cstdio>
 
 #include "cost_model/cost_model.h"
@@ -32,9 +32,9 @@ bool line(const char* what, double rate, double bar) {
   return rate >= bar;
 }
 
-int run(const std::vector<std::string>& words) {
+int run(const std::string& name, const std::vector<std::string>& words) {
   absl::StatusOr<Program> program = load_workload(words);
-  absl::StatusOr<Target> target = find_target("host");
+  absl::StatusOr<Target> target = find_target(name);
   if (!program.ok() || !target.ok()) {
     std::fprintf(
         stderr, "%s\n",
@@ -69,6 +69,11 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  std::string target = "host";
+  if (words.size() > 1 && words[0] == "--target") {
+    target = words[1];
+    words.erase(words.begin(), words.begin() + 2);
+  }
   if (words.empty()) words = {"matmul"};
-  return lw::run(words);
+  return lw::run(target, words);
 }

@@ -34,7 +34,17 @@ absl::Status called(int error, const std::string& routine) {
   return absl::InternalError(concat("CLBlast ", routine, ": status ", error));
 }
 
-absl::Status override_parameters(Override call, cl::DeviceId device,
+// Kernels of a product, by the name that parameters are set for, and their tuners' files: the tiled
+// way, the direct one, and what copies operands that do not fit tiles.
+const std::vector<std::pair<const char*, std::vector<std::string>>> kTuned = {
+    {"Xgemm", {"xgemm_1", "xgemm_2", "xgemm_11", "xgemm_12"}},
+    {"XgemmDirect", {"xgemm_direct_1", "xgemm_direct_2"}},
+    {"Copy", {"copy"}},
+    {"Pad", {"pad"}},
+    {"Transpose", {"transpose"}},
+    {"Padtranspose", {"padtranspose"}}};
+
+absl::Status override_parameters(Override call, cl::DeviceId device, const char* kernel,
                                  const TunedParameters& tuned) {
   std::vector<const char*> names;
   std::vector<size_t> values;
@@ -42,9 +52,8 @@ absl::Status override_parameters(Override call, cl::DeviceId device,
     names.push_back(name.c_str());
     values.push_back(value);
   }
-  return called(call(device, tuned.kernel.c_str(), kSingle, names.size(), names.data(),
-                     values.data()),
-                concat("OverrideParameters ", tuned.kernel));
+  return called(call(device, kernel, kSingle, names.size(), names.data(), values.data()),
+                concat("OverrideParameters ", kernel));
 }
 
 }  // namespace
@@ -72,16 +81,9 @@ absl::StatusOr<std::vector<ClBlast::Way>> ClBlast::prepare(
     const MatrixLayout b = matrix_layout(g->k, g->n, g->b.strides[d], g->b.strides[d + 1]);
     const MatrixLayout c = matrix_layout(g->m, g->n, g->c.strides[d], g->c.strides[d + 1]);
     if (!a.valid || !b.valid || !c.valid || c.transposed) return ways;
-    for (const auto& families : {std::vector<std::string>{"xgemm_1", "xgemm_2", "xgemm_11",
-                                                          "xgemm_12"},
-                                 std::vector<std::string>{"xgemm_direct_1", "xgemm_direct_2"}}) {
+    for (const auto& [kernel, families] : kTuned) {
       const absl::StatusOr<TunedParameters> tuned = tuned_parameters(folder, families);
-      if (tuned.ok()) RETURN_IF_ERROR(override_parameters(set, device, *tuned));
-    }
-    // Helpers of the tiled way: copies and transposes of what does not fit its tiles.
-    for (const char* helper : {"copy", "pad", "transpose", "padtranspose"}) {
-      const absl::StatusOr<TunedParameters> tuned = tuned_parameters(folder, {helper});
-      if (tuned.ok()) RETURN_IF_ERROR(override_parameters(set, device, *tuned));
+      if (tuned.ok()) RETURN_IF_ERROR(override_parameters(set, device, kernel, *tuned));
     }
     for (const bool direct : {false, true}) {
       Way way;
@@ -150,7 +152,6 @@ absl::StatusOr<TunedParameters> tuned_parameters(const std::string& folder,
     const int64_t tried = best.tried + static_cast<int64_t>(json.at("results").size());
     const double time_ms = std::stod(json.at("best_time").get<std::string>());
     if (best.tried == 0 || time_ms < best.time_ms) {
-      best.kernel = json.at("best_kernel");
       best.time_ms = time_ms;
       best.values.clear();
       std::istringstream words(json.at("best_parameters").get<std::string>());

@@ -36,7 +36,6 @@ class ClBlast {
 
 // What a tuner left in `folder` for one kernel: its best parameters and how many it tried.
 struct TunedParameters {
-  std::string kernel;                      // "Xgemm"
   std::map<std::string, size_t> values;
   int64_t tried = 0;
   double time_ms = 0;
