@@ -3,17 +3,15 @@
 // The copies that items share at serial loops of C have several slots, which take turns: while one
 // is read the next iteration's is fetched into another, and the items meet once an iteration. 1:
 // one slot, they meet before it is read and before it is overwritten.
-#include "schedules/access.h"
+#include "schedules/copy_bytes.h"
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/message.h"
-#include "src/expr/expr.h"
 
 namespace lw {
 namespace {
 
 constexpr int64_t kSlotCounts = 2;         // 1 to so many
-constexpr int64_t kSlotAlignment = 64;     // of buffers in local memory
 
 bool takes_turns(const Nest& nest, int stage, const Stage& copy) {
   if (copy.place != Place::kAt || copy.host != stage || copy.memory < 0) return false;
@@ -21,25 +19,6 @@ bool takes_turns(const Nest& nest, int stage, const Stage& copy) {
   const int at = find_loop(s, copy.loop);
   return s.loops[at].kind == LoopKind::kSerial && s.loops[at].parts.size() == 1 &&
          trips(s, at) > 1;
-}
-
-// About how large the box is that all items read while the loops up to the copy's stand still: a
-// copy that is larger after all is found when it is lowered.
-int64_t bytes_of_slot(const Nest& nest, int stage, const Stage& copy) {
-  const Stage& s = nest.stages[stage];
-  std::vector<int64_t> extents = inner_extents(s, find_loop(s, copy.loop) + 1);
-  for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
-    if (s.loops[l].kind != LoopKind::kItem) continue;
-    const std::vector<int64_t> all = inner_extents(s, l);
-    for (const LoopPart& part : s.loops[l].parts) extents[part.axis] = all[part.axis];
-  }
-  std::vector<Interval> ranges;
-  for (const int64_t extent : extents) ranges.push_back({0, extent - 1});
-  const Expr body = body_over_loops(nest, stage);
-  const Tensor& tensor = nest.program->tensors[copy.copy_of];
-  int64_t bytes = copy.wide ? size_of(Type::kF32) : size_of(tensor.type);
-  for (const int64_t n : box_of(reads_in(body), copy.copy_of, tensor.shape, ranges)) bytes *= n;
-  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
 absl::Status apply_pipeline(Nest& nest, const Step& step) {
@@ -53,7 +32,7 @@ absl::Status apply_pipeline(Nest& nest, const Step& step) {
   for (Stage& copy : nest.stages) {
     if (copy.place != Place::kAt || copy.host != stage || copy.memory < 0) continue;
     const bool turns = takes_turns(nest, stage, copy);
-    bytes += bytes_of_slot(nest, stage, copy) * (turns ? slots : 1);
+    bytes += group_copy_bytes(nest, stage, copy) * (turns ? slots : 1);
     if (turns) copy.slots = static_cast<int>(slots);
     any = any || turns;
   }

@@ -14,6 +14,10 @@ namespace lw {
 // The memory that a group's items share (Stage::memory, Buffer::memory).
 inline constexpr int kLocalMemory = 0;
 
+// Of memory an item in company may have for itself, times what it has in registers: all of a group
+// have theirs at once, on processors on one thread's stack.
+inline constexpr int64_t kPrivateRegisters = 4;
+
 struct SimtTarget {
   std::string device;                      // as its driver calls it: which one, of several, it is
   int units = 1;                           // compute units

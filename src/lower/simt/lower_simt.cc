@@ -45,9 +45,6 @@ void move_to_local(Kernel& kernel, const std::vector<bool>& in_company, const Si
   }
 }
 
-// Items in company have their private memory many times, on processors even on one thread's stack.
-constexpr int64_t kPrivateRegisters = 4;   // times what an item has in registers
-
 absl::Status check_private(const Kernel& kernel, const std::vector<bool>& in_company,
                            const SimtTarget& target) {
   int64_t bytes = 0;

@@ -88,6 +88,12 @@ absl::StatusOr<std::string> driven_target(Transaction& tx, const std::string& as
   constexpr char kField[] = "spec.target";
   ASSIGN_OR_RETURN(const DrivenDevices devices, driven_devices(tx, asked));
   if (devices.targets.size() == 1) return *devices.targets.begin();
+  if (devices.all.empty() && absl::StartsWith(asked, "opencl:")) {
+    return bad_field(kField, concat("no agent has registered a device that '", beginning(asked, 100),
+                                    "' could be: start `loopwright agent --device ",
+                                    beginning(asked, 100), ",isolation=none`, and ask again when "
+                                    "`loopwright devices` lists it"));
+  }
   if (devices.all.empty()) return "";
   return bad_field(kField, concat("'", beginning(asked, 100), "' is ",
                                   devices.targets.empty() ? "no device" : "not one device",
@@ -126,7 +132,7 @@ absl::StatusOr<std::string> find_asked(Transaction& tx, const std::string& asked
   }
   return bad_field(kField, concat("'", beginning(asked, 100), "' can never be: want one of ", known,
                                   ", a device's target, a target's id (64 hexadecimal digits), "
-                                  "opencl:NUMBER or opencl:NAME of a device that is registered, or "
+                                  "opencl:NUMBER or opencl:NAME of a registered device, or "
                                   "devices/NAME (see `loopwright devices`)"));
 }
 

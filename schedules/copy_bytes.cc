@@ -1,0 +1,41 @@
+#include "schedules/copy_bytes.h"
+
+#include "schedules/access.h"
+#include "schedules/legality.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+namespace {
+
+constexpr int64_t kAlignment = 64;         // of buffers
+
+int64_t copy_bytes(const Nest& nest, int stage, const Stage& copy,
+                   const std::vector<int64_t>& extents) {
+  std::vector<Interval> ranges;
+  for (const int64_t extent : extents) ranges.push_back({0, extent - 1});
+  const Expr body = body_over_loops(nest, stage);
+  const Tensor& tensor = nest.program->tensors[copy.copy_of];
+  int64_t bytes = copy.wide ? size_of(Type::kF32) : size_of(tensor.type);
+  for (const int64_t n : box_of(reads_in(body), copy.copy_of, tensor.shape, ranges)) bytes *= n;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+int64_t item_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
+  const Stage& s = nest.stages[stage];
+  return copy_bytes(nest, stage, copy, inner_extents(s, find_loop(s, copy.loop) + 1));
+}
+
+int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
+  const Stage& s = nest.stages[stage];
+  std::vector<int64_t> extents = inner_extents(s, find_loop(s, copy.loop) + 1);
+  for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
+    if (s.loops[l].kind != LoopKind::kItem) continue;
+    const std::vector<int64_t> all = inner_extents(s, l);
+    for (const LoopPart& part : s.loops[l].parts) extents[part.axis] = all[part.axis];
+  }
+  return copy_bytes(nest, stage, copy, extents);
+}
+
+}  // namespace lw
