@@ -235,7 +235,7 @@ TEST(OpenCl, KernelsByHandAreRight) {
 
 TEST(OpenCl, RandomProgramsAreRight) {
   if (device().session == nullptr) GTEST_SKIP() << device().lacks;
-  const int64_t programs = setting("LW_PROGRAMS", 60), draws = setting("LW_DRAWS", 1);
+  const int64_t programs = setting("LW_PROGRAMS", 40), draws = setting("LW_DRAWS", 1);
   DeviceTally tally;
   for (int64_t n = 0; n < programs; ++n) {
     Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(static_cast<uint64_t>(n));

@@ -24,7 +24,7 @@ TEST(Rusticl, KernelsAreRight) {
   const std::string command = concat(
       "RUSTICL_ENABLE=llvmpipe OCL_ICD_VENDORS=", kLoaderFile, " LOOPWRIGHT_OPENCL= LW_DEVICE=0",
       " LW_STATEMENTS=", setting("LW_STATEMENTS", 40), " LW_OPERATORS=",
-      setting("LW_OPERATORS", 12), " LW_PROGRAMS=", setting("LW_PROGRAMS", 24),
+      setting("LW_OPERATORS", 10), " LW_PROGRAMS=", setting("LW_PROGRAMS", 16),
       " LOOPWRIGHT_SKIPS= '", own_program(), "' opencl_test > ", testing::TempDir(),
       "rusticl_test.out 2>&1");
   const int code = std::system(command.c_str());
