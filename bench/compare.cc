@@ -10,14 +10,13 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "bench/plain_loops.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/parallel_pool.h"
 #include "src/expr/language/text.h"
-#include "src/expr/reference/interpret.h"
 #include "src/measure/machine/limits.h"
-#include "src/measure/run/guarded.h"
 #include "src/peers/interleave.h"
 #include "src/peers/judge.h"
 #include "src/peers/loader.h"
@@ -26,28 +25,8 @@
 namespace lw {
 namespace {
 
-constexpr uint64_t kSeed = 1;
 constexpr double kSettleSeconds = 0.02;    // OpenMP's idle threads spin for some milliseconds
 constexpr double kLimitsSeconds = 0.01;    // a round, to measure the peak and as much the bandwidth
-
-// The program's arguments in memory, inputs filled.
-struct Arguments {
-  std::vector<GuardedMap> maps;
-  std::vector<void*> pointers;             // inputs, then outputs
-};
-
-absl::StatusOr<Arguments> make_arguments(const Program& program) {
-  Arguments arguments;
-  for (int t : lw::arguments(program)) {
-    const int64_t size = bytes(program.tensors[t]);
-    ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(size, -1, true));
-    if (program.tensors[t].role == Role::kInput)
-      fill_random_input(program, t, kSeed, false, map.data());
-    arguments.pointers.push_back(map.data());
-    arguments.maps.push_back(std::move(map));
-  }
-  return arguments;
-}
 
 nlohmann::json to_json(const Measured& m) {
   return {{"name", m.name},
@@ -63,7 +42,7 @@ nlohmann::json to_json(const Measured& m) {
 
 // Our kernel of another case of the row, on arguments of its own.
 struct Baseline {
-  Arguments arguments;
+  HostArguments arguments;
   std::function<void()> run;
 };
 
@@ -73,7 +52,7 @@ absl::StatusOr<Baseline> make_baseline(const BenchRow& row, const std::string& n
     if (other.name != name) continue;
     ASSIGN_OR_RETURN(const Program program, load_case(other));
     Baseline baseline;
-    ASSIGN_OR_RETURN(baseline.arguments, make_arguments(program));
+    ASSIGN_OR_RETURN(baseline.arguments, host_arguments(program));
     ASSIGN_OR_RETURN(OurKernel kernel,
                      ours(other, program, baseline.arguments.pointers.data(), threads));
     baseline.run = std::move(kernel.run);
@@ -87,7 +66,7 @@ absl::StatusOr<Baseline> make_baseline(const BenchRow& row, const std::string& n
 absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_case, int threads,
                                    const OurSide& ours, const CompareOptions& options) {
   ASSIGN_OR_RETURN(const Program program, load_case(bench_case));
-  ASSIGN_OR_RETURN(const Arguments arguments, make_arguments(program));
+  ASSIGN_OR_RETURN(const HostArguments arguments, host_arguments(program));
   CaseResult result;
   result.row = row.id;
   result.name = bench_case.name;

@@ -8,13 +8,13 @@ target_link_libraries(lw_ablation PRIVATE lw_ablation_runs lw_peers CLI11::CLI11
 if(LOOPWRIGHT_SANITIZE)
   return()
 endif()
-add_executable(lw_bench bench/main.cc bench/cases.cc bench/compare.cc
+add_executable(lw_bench bench/main.cc bench/arguments.cc bench/cases.cc bench/compare.cc
                bench/plain_loops.cc bench/report.cc bench/tuner.cc)
 target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # OpenCL kernels beside CLBlast, copies and our CPU family.
 file(GLOB lw_opencl_bench_sources CONFIGURE_DEPENDS bench/opencl/*.cc)
-add_executable(lw_opencl_bench ${lw_opencl_bench_sources} bench/cases.cc bench/tuner.cc)
+add_executable(lw_opencl_bench ${lw_opencl_bench_sources} bench/arguments.cc bench/cases.cc bench/tuner.cc)
 target_link_libraries(lw_opencl_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # Candidates a second, replayed and scored.

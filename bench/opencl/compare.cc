@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "bench/arguments.h"
 #include "bench/opencl/copies.h"
 #include "bench/opencl/device_side.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
-#include "src/expr/reference/interpret.h"
 #include "src/expr/work/work.h"
-#include "src/measure/run/guarded.h"
 #include "src/peers/interleave.h"
 #include "src/peers/judge.h"
 #include "src/peers/match/match.h"
@@ -17,28 +16,9 @@
 namespace lw {
 namespace {
 
-constexpr uint64_t kInputSeed = 1;
 constexpr int64_t kPoints = 64;
 // As of CPU kernels beside libraries: idle threads spin for some milliseconds.
 constexpr double kIdleSeconds = 0.02;
-
-struct HostArguments {
-  std::vector<GuardedMap> maps;
-  std::vector<void*> pointers;             // inputs, then outputs
-};
-
-absl::StatusOr<HostArguments> host_arguments(const Program& program) {
-  HostArguments all;
-  for (const int t : arguments(program)) {
-    ASSIGN_OR_RETURN(GuardedMap map, GuardedMap::create(bytes(program.tensors[t]), -1, true));
-    if (program.tensors[t].role == Role::kInput) {
-      fill_random_input(program, t, kInputSeed, false, map.data());
-    }
-    all.pointers.push_back(map.data());
-    all.maps.push_back(std::move(map));
-  }
-  return all;
-}
 
 nlohmann::json to_json(const Estimate& e) { return {e.median, e.low, e.high}; }
 

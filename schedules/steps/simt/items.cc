@@ -80,7 +80,8 @@ absl::Status apply_items(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(check_grid(nest.stages[stage]));
   const int64_t loops = static_cast<int64_t>(nest.stages[stage].loops.size());
   const int64_t first = step.numbers[0], count = step.numbers[1];
-  if (first < first_inside(nest.stages[stage]) || count < 0 || first > loops || count > loops - first) {
+  if (first < first_inside(nest.stages[stage]) || count < 0 || first > loops ||
+      count > loops - first) {
     return infeasible(concat("no loops ", first, " to ", first + count, " inside of the grid"));
   }
   return share_loops(nest, stage, static_cast<int>(first), count);
@@ -90,7 +91,8 @@ std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{0, 0}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
   if (!stage.ok() || !check_grid(nest.stages[*stage]).ok()) return domain;
-  for (int position = first_inside(nest.stages[*stage]); position < tile_begin(nest.stages[*stage]); ++position) {
+  const int end = tile_begin(nest.stages[*stage]);
+  for (int position = first_inside(nest.stages[*stage]); position < end; ++position) {
     for (int64_t count = 1;; ++count) {
       Nest joined = nest;
       if (!share_loops(joined, *stage, position, count).ok()) break;
