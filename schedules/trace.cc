@@ -184,11 +184,12 @@ std::string unknown_step(std::string_view text) {
 absl::Status apply(Nest& nest, const Step& step) {
   CHECK(step.kind != nullptr);
   RETURN_IF_ERROR(nest.stop.status("scheduling"));
-  const TargetFamily* family = nest.target->part.family();
-  if (!serves(family, step.kind->family)) {
-    const bool registers = step.kind->family == std::string_view(kRegisterMachines);
-    const std::string machines =
-        registers ? "that compute in registers" : concat("of the family ", step.kind->family);
+  if (!serves(*nest.target, step.kind->family)) {
+    const TargetFamily* family = nest.target->part.family();
+    const std::string_view named = step.kind->family;
+    const std::string machines = named == kRegisterMachines ? "that compute in registers"
+                                 : named == kProcessors     ? "that are processors"
+                                                            : concat("of the family ", named);
     return infeasible(concat(step.kind->name, " is of machines ", machines, ", not ",
                              family == nullptr ? "unknown" : family->name));
   }

@@ -52,7 +52,7 @@ void open(Draft& draft, std::string_view kind, std::vector<std::string> names, D
 void optional(Draft& draft, std::string_view kind, std::vector<std::string> names,
               Decision numbers) {
   const StepKind* step = find_step(kind);
-  if (!serves(draft.nest.target->part.family(), step->family)) return;
+  if (!serves(*draft.nest.target, step->family)) return;
   attempt(draft, [&](Draft& next) { open(next, kind, names, numbers); });
 }
 

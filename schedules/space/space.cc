@@ -29,10 +29,9 @@ std::vector<const Rule*> rules_of(const Nest& nest) {
     });
     return list;
   }();
-  const TargetFamily* family = nest.target->part.family();
   std::vector<const Rule*> own;
   for (const Rule* rule : ordered) {
-    if (serves(family, rule->family)) own.push_back(rule);
+    if (serves(*nest.target, rule->family)) own.push_back(rule);
   }
   return own;
 }

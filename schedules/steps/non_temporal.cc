@@ -43,7 +43,7 @@ std::vector<Decision> non_temporal_domain(const Nest& nest, const Step& step) {
 
 const StepKind& non_temporal() {
   static constexpr StepKind kind = {"non_temporal", 1, apply_non_temporal, non_temporal_domain,
-                                    "cpu"};
+                                    kProcessors};
   return kind;
 }
 

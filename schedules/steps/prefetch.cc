@@ -55,7 +55,7 @@ std::vector<Decision> prefetch_domain(const Nest& nest, const Step& step) {
 
 const StepKind& prefetch() {
   static constexpr StepKind kind = {"prefetch", 1, apply_prefetch, prefetch_domain,
-                                    "cpu"};
+                                    kProcessors};
   return kind;
 }
 

@@ -81,10 +81,14 @@ std::vector<std::pair<const char*, std::string>> known_as(const Target& target) 
   return family->known_as(target);
 }
 
-bool serves(const TargetFamily* family, const char* named) {
+bool serves(const Target& target, const char* named) {
   if (named == nullptr) return true;
+  const TargetFamily* family = target.part.family();
   if (family == nullptr) return false;
   if (std::string_view(named) == kRegisterMachines) return family->registers != nullptr;
+  if (std::string_view(named) == kProcessors) {
+    return family->registers != nullptr && family->registers(target).processor;
+  }
   return std::string_view(family->name) == named;
 }
 

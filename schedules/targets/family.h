@@ -42,6 +42,7 @@ struct RegisterFile {
   bool masks = false;                      // lane-masked loads and stores are cheap
   int most_lanes = 4096;                   // of a vector, however narrow they are
   double loads_per_cycle = 2;              // of vectors
+  bool processor = false;                  // its caches heed streaming stores and prefetches
 };
 
 struct TargetFamily {
@@ -135,9 +136,11 @@ std::vector<std::pair<const char*, std::string>> known_as(const Target& target);
 
 // What stands for the families whose machines compute in registers, where one is named.
 inline constexpr const char* kRegisterMachines = "registers";
-// Whether what is for machines of the family so named, or of all (null), is for one of this family
-// (null: unknown).
-bool serves(const TargetFamily* family, const char* named);
+// And for those of them that are processors, whatever family's kernels they run.
+inline constexpr const char* kProcessors = "processors";
+// Whether what is for machines of the family so named, or of all (null), is for this one (null: of
+// an unknown family).
+bool serves(const Target& target, const char* named);
 
 // REQUIRES: the target's family has registers.
 RegisterFile register_file(const Target& target);

@@ -235,7 +235,7 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
   EXPECT_GT(lowered, tried * 30 / 100);
   if (pairs < 4000) return;
   // (tests/lower draws those of NPUs.)
-  for (const StepKind* kind : kinds_of(find_target("host")->part.family()))
+  for (const StepKind* kind : kinds_of(*find_target("host")))
     EXPECT_GE(histogram.counts[concat("step ", kind->name)], 50) << kind->name;
   for (const auto& [name, count] : histogram.counts) EXPECT_GE(count, 50) << name;
   for (const char* name : {"compose", "mask", "shift"})

@@ -13,11 +13,11 @@
 
 namespace lw {
 
-// Step kinds that apply to targets of the family.
-inline std::vector<const StepKind*> kinds_of(const TargetFamily* family) {
+// Step kinds that apply to the target.
+inline std::vector<const StepKind*> kinds_of(const Target& target) {
   std::vector<const StepKind*> kinds;
   for (const StepKind* kind : lw_step_table()) {
-    if (serves(family, kind->family)) kinds.push_back(kind);
+    if (serves(target, kind->family)) kinds.push_back(kind);
   }
   return kinds;
 }
@@ -58,7 +58,7 @@ class TraceWriter {
     Step step;
     step.kind = !favoured_.empty() && chance(50)
                     ? find_step(any(favoured_))
-                    : any(kinds_of(nest.target->part.family()));
+                    : any(kinds_of(*nest.target));
     const std::string_view kind = step.kind->name;
     const Stage& stage = any(nest.stages);
     step.names.push_back(stage.name);

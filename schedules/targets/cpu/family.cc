@@ -76,7 +76,8 @@ RegisterFile registers(const Target& target) {
           .vectors = t.vector_registers,
           .fma = t.fma,
           .masks = t.masks,
-          .loads_per_cycle = t.loads_per_cycle};
+          .loads_per_cycle = t.loads_per_cycle,
+          .processor = true};
 }
 
 constexpr const char* kArchitectures[] = {"aarch64", "x86_64"};

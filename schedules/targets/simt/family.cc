@@ -92,7 +92,8 @@ RegisterFile registers(const Target& target) {
           .fma = true,
           .masks = false,
           .most_lanes = 16,
-          .loads_per_cycle = t.loads_per_cycle};
+          .loads_per_cycle = t.loads_per_cycle,
+          .processor = is_processor(t)};
 }
 
 constexpr const char* kArchitectures[] = {"opencl"};

@@ -63,6 +63,9 @@ struct SimtTarget {
   }
 };
 
+// Each of its units runs one item at a time: a processor's core, of an OpenCL runtime on processors.
+inline bool is_processor(const SimtTarget& target) { return target.simd == 1; }
+
 extern const TargetFamily kSimtFamily;
 
 // REQUIRES: target is of the family. The reference is good until the target is changed.
