@@ -23,15 +23,14 @@
 #include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
+#include "src/build/polynomials.h"
 
 namespace lw {
 namespace {
 
 using llvm::Value;
 
-// Coefficients from the highest power down.
-// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
-constexpr double kExp32[] = {0.00138144672, 0.00836878084, 0.0416683927, 0.166665196, 0.49999994};
+// Coefficients from the highest power down. (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
 constexpr double kExp64[] = {
     2.001350420501413e-09, 2.5080517356459138e-08, 2.7559521169733237e-07, 2.7557315006485334e-06,
     2.4801585487345521e-05, 0.00019841269829000953, 0.0013888888889460741, 0.0083333333333388392,
@@ -47,11 +46,6 @@ constexpr double kLog64[] = {
 constexpr double kPow64[] = {
     0.1319621725335573, 0.13256829097356376, 0.15386756874913948, 0.18181784376279736,
     0.22222222519827767, 0.28571428570100049, 0.40000000000002256};
-// erf(x) / x in u = 2 x^2 / 15.4 - 1, for x^2 <= 15.4, where erf is 1 in f32.
-constexpr double kErf32[] = {
-    0.000363094034, -0.000946771412, 0.000712341804, -0.00109402405, 0.00419165613, -0.00819904171,
-    0.0124715576, -0.019777311, 0.0306728091, -0.0437007695, 0.0582875907, -0.0740385205,
-    0.0906049907, -0.109105043, 0.133953705, -0.179916307, 0.360343635};
 // erf(x) / x in x^2 for |x| <= 1.
 constexpr double kErf64[] = {
     -7.5034434491075428e-10, 1.3561210943586827e-08, -1.6171256165134736e-07,
@@ -65,8 +59,7 @@ constexpr double kErfc64[] = {
     6.4056557368692932e-05, 4.5255209194068724e-05, -0.00059706195118792158,
     0.00070774644316976432, 0.0042691363329842554, -0.024392499318779886, 0.071665837197975341,
     -0.15011593650077595, 0.2456038017123309, -0.32623356004303722, 0.17900115118138996};
-// ln 2 in two parts, the first short enough that its product with an exponent is exact.
-constexpr double kLn2High32 = 0.693359375, kLn2Low32 = -0.000212194442;
+// As kLn2High32 and kLn2Low32.
 constexpr double kLn2High64 = 0.69314718036912382, kLn2Low64 = 1.9082149292705877e-10;
 
 // Constants and the few composite operations of one floating type.

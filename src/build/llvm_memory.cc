@@ -12,17 +12,6 @@
 #include "src/build/llvm_module.h"
 
 namespace lw {
-namespace {
-
-// The largest power of two up to 64 that divides every byte address base + index * size.
-int64_t index_alignment(const Affine& index, int64_t size) {
-  uint64_t bits = 64 | static_cast<uint64_t>(index.constant * size);
-  for (const Affine::Term& term : index.terms)
-    bits |= static_cast<uint64_t>(term.coefficient * size);
-  return int64_t{1} << std::countr_zero(bits);
-}
-
-}  // namespace
 
 llvm::Align Emitter::alignment(int buffer, const Affine& index) const {
   const Buffer& of = kernel.buffers[buffer];
@@ -32,7 +21,7 @@ llvm::Align Emitter::alignment(int buffer, const Affine& index) const {
     for (int slot : aligned_slots) aligned |= slot == of.slot;
     if (!aligned) base = size_of(of.type);
   }
-  return llvm::Align(std::min(base, index_alignment(index, size_of(of.type))));
+  return llvm::Align(std::min(base, byte_alignment(index, size_of(of.type))));
 }
 
 // A streaming store pays only as whole vectors; anything else is an ordinary store. (What is left of
@@ -42,7 +31,7 @@ bool Emitter::streams(const Stmt& s) const {
   const Buffer& buffer = kernel.buffers[s.buffer];
   const int64_t bytes = int64_t{size_of(buffer.type)} * kernel.registers[s.srcs[0]].lanes;
   return bytes % cpu(target).vector_bytes == 0 && buffer.type != Type::kBool &&
-         index_alignment(s.index, size_of(buffer.type)) >= cpu(target).vector_bytes;
+         byte_alignment(s.index, size_of(buffer.type)) >= cpu(target).vector_bytes;
 }
 
 template <class Instruction>

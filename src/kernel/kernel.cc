@@ -161,6 +161,14 @@ Affine operator*(const Affine& a, int64_t factor) {
   return product;
 }
 
+int64_t byte_alignment(const Affine& index, int64_t size) {
+  uint64_t bits = 64 | static_cast<uint64_t>(index.constant * size);
+  for (const Affine::Term& term : index.terms) {
+    bits |= static_cast<uint64_t>(term.coefficient * size);
+  }
+  return int64_t{1} << std::countr_zero(bits);
+}
+
 uint64_t hash(const Kernel& kernel) {
   uint64_t hash = hash_combine(0x6b65726e656cu, kernel.arguments);
   hash = hash_combine(hash, kernel.workspace_bytes);

@@ -58,6 +58,8 @@ Affine variable(int var, int64_t coefficient = 1);
 Affine operator+(const Affine& a, const Affine& b);
 Affine operator-(const Affine& a, const Affine& b);
 Affine operator*(const Affine& a, int64_t factor);
+// The largest power of two up to 64 that divides `size` times the index, whatever the variables are.
+int64_t byte_alignment(const Affine& index, int64_t size);
 
 // Buffers in a workspace, and workspaces that follow each other (the shared one, then each worker's
 // own: src/build/context.h), begin at multiples of so many bytes.

@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "schedules/targets/simt/simt_target.h"
 #include "src/build/simt/backend.h"
 #include "src/build/simt/emulate.h"
 #include "src/measure/simt/opencl_session.h"
 #include "src/measure/simt/opencl_target.h"
 #include "tests/kernels/oclgrind.h"
 #include "tests/kernels/opencl_draws.h"
+#include "tests/kernels/ulps.h"
 #include "tests/lower/group_kernels.h"
 #include "tests/support/program.h"
 #include "tests/support/random_program.h"
@@ -230,6 +232,45 @@ TEST(OpenCl, KernelsByHandAreRight) {
     ASSERT_TRUE(got.ok()) << kernel.name << got.status();
     EXPECT_EQ(std::memcmp((*got)[0].bytes.data(), want.data(), static_cast<size_t>(size)), 0)
         << kernel.name;
+  }
+}
+
+// Functions of ours, which processors get, at all binades.
+TEST(OpenCl, FunctionsStayWithinTheirBounds) {
+  if (device().session == nullptr) GTEST_SKIP() << device().lacks;
+  if (!is_processor(simt(*device().target))) GTEST_SKIP() << "the device has functions of its own";
+  const struct {
+    const char* name;
+    long double (*reference)(long double);
+    double bound;
+  } functions[] = {{"exp", std::exp, 1}, {"tanh", std::tanh, 2.5}, {"sigmoid", sigmoid, 2.5},
+                   {"erf", std::erf, 4}};
+  std::vector<float> x;
+  const std::function<bool(float*)> more = singles(40009);
+  for (float next = 0; more(&next);) x.push_back(next);
+  while (x.size() % 16 != 0) x.push_back(1);
+  const int64_t size = static_cast<int64_t>(x.size() * sizeof(float));
+  const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+  for (const auto& function : functions) {
+    for (const int64_t lanes : {1, 16}) {
+      const int64_t n = static_cast<int64_t>(x.size());
+      const Kernel kernel = group_kernel(concat(
+          "kernel f arguments=2 variables=1 workspace=0 private=0 packed=0\nbuffer X f32 ", n,
+          " argument 0\nbuffer Y f32 ", n, " argument 1 written\nregisters f32x", lanes,
+          " 2\nbody {\n  for v0 < ", n / lanes, " {\n    r0 = load X[", lanes,
+          "*v0] stride 1\n    r1 = ", function.name, " r0\n    store Y[", lanes,
+          "*v0] = r1 stride 1\n  }\n}\n"));
+      const absl::StatusOr<std::vector<Data>> got =
+          run_there(kernel, {size}, {{{bytes, bytes + size}}});
+      ASSERT_TRUE(got.ok()) << got.status();
+      const auto* y = reinterpret_cast<const float*>((*got)[0].bytes.data());
+      for (size_t i = 0; i < x.size(); ++i) {
+        const long double want = function.reference(x[i]);
+        if (y[i] == 0 && std::abs(want) < std::numeric_limits<float>::min()) continue;
+        const double error = ulps(y[i], want);
+        ASSERT_LE(error, function.bound) << function.name << "(" << x[i] << ") = " << y[i];
+      }
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/build/simt/opencl_memory.h"
 #include "src/build/simt/opencl_text.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/ops.h"
@@ -370,7 +371,8 @@ class Function {
 
   void operation(const Stmt& s) {
     switch (s.op) {
-      case Op::kPrefetch: case Op::kFence: return;
+      case Op::kFence: return;
+      case Op::kPrefetch: return prefetch(s);
       case Op::kBarrier: return line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return transpose(s);
@@ -389,14 +391,25 @@ class Function {
   void access(const Stmt& s) {
     const Type type = kernel_.buffers[s.buffer].type;
     ClAccess access{.space = space_of(s.buffer), .at = pointer(s)};
+    access.alignment = byte_alignment(s.index, size_of(type));
     if (s.mask >= 0) access.mask = names_[s.mask];
     if (s.indices >= 0) access.indices = names_[s.indices];
     if (s.op == Op::kStore) {
+      const int lanes = kernel_.registers[s.srcs[0]].lanes;
       access.value = names_[s.srcs[0]];
-      return line(cl_store(type, kernel_.registers[s.srcs[0]].lanes, s.stride, access, prelude_));
+      access.streams = s.non_temporal && lanes * size_of(type) % target_.vector_bytes == 0;
+      return line(cl_store(type, lanes, s.stride, access, prelude_));
     }
     const int lanes = kernel_.registers[s.dst].lanes;
     line(target_of(s.dst), " = ", cl_load(type, lanes, s.stride, access, prelude_), ";");
+  }
+
+  // Of what the launch has besides. The address may lie outside, where no pointer may be.
+  void prefetch(const Stmt& s) {
+    if (!prelude_->processor() || !buffers_used_[s.buffer]) return;
+    const int size = size_of(kernel_.buffers[s.buffer].type);
+    line(cl_prefetch(concat("(uintptr_t)", buffers_[s.buffer], " + ", size, " * (", text_of(s.index),
+                            ")"), prelude_));
   }
 
   // Rows are zipped with those half the block away, log2 times: lanes taken one by one from as many
@@ -413,7 +426,7 @@ class Function {
     for (size_t round = 1; round <= rounds; ++round) {
       for (size_t i = 0; i < n; ++i) {
         const bool low = i % 2 == 0;
-        const std::string value = concat(zip_function(type, low), "(", rows[i / 2], ", ",
+        const std::string value = concat(zip_function(row, low), "(", rows[i / 2], ", ",
                                          rows[i / 2 + n / 2], ")");
         zipped[i] = concat("lw_z", block, "_", (round - 1) * n + i);
         if (round == rounds) {
@@ -427,12 +440,22 @@ class Function {
     if (rounds == 0) line(target_of(s.many[1]), " = ", rows[0], ";");
   }
 
-  const std::string& zip_function(const std::string& type, bool low) {
+  const std::string& zip_function(const Register& row, bool low) {
+    const std::string type = cl_type(row.type, row.lanes);
     const std::string name = concat(low ? "lw_zip_low_" : "lw_zip_high_", type);
     const char* const part = low ? ".lo" : ".hi";
-    return prelude_->use(name, concat("static ", type, " ", name, "(", type, " a, ", type, " b) {\n  ",
-                                      type, " both;\n  both.even = a", part, ";\n  both.odd = b",
-                                      part, ";\n  return both;\n}\n"));
+    std::string lanes;
+    for (int l = 0; l < row.lanes / 2; ++l) {
+      const int from = low ? l : row.lanes / 2 + l;
+      lanes += concat(", ", from, ", ", row.lanes + from);
+    }
+    prelude_->use_has_builtin();
+    return prelude_->use(
+        name, concat("static inline ", type, " ", name, "(", type, " a, ", type, " b) {\n",
+                     "#if __has_builtin(__builtin_shufflevector)\n",
+                     "  return __builtin_shufflevector(a, b", lanes, ");\n#else\n  ", type,
+                     " both;\n  both.even = a", part, ";\n  both.odd = b", part,
+                     ";\n  return both;\n#endif\n}\n"));
   }
 
   const Kernel& kernel_;

@@ -13,7 +13,8 @@ namespace {
 
 class Launches {
  public:
-  Launches(const Kernel& kernel, const Target& target) : names_{kernel, target, {}, {}} {
+  Launches(const Kernel& kernel, const Target& target)
+      : names_{kernel, target, {}, {}}, prelude_(is_processor(simt(target))) {
     std::set<std::string> taken;
     for (const Buffer& buffer : kernel.buffers) {
       names_.buffers.push_back(cl_name(buffer.name, &taken));

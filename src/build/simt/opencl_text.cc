@@ -83,6 +83,12 @@ std::string cl_constant(Type type, double number, int64_t integer) {
   }
 }
 
+std::string cl_literal(Type type, int lanes, const std::vector<std::string>& values) {
+  std::string text = concat("(", cl_type(type, lanes), ")(");
+  for (size_t i = 0; i < values.size(); ++i) text += concat(i == 0 ? "" : ", ", values[i]);
+  return text + ")";
+}
+
 std::string cl_lane(int lane, int lanes) {
   return lanes == 1 ? "" : absl::StrFormat(".s%x", lane);
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "loopwright/type.h"
 
@@ -20,6 +21,9 @@ std::string cl_unsigned(Type type, int lanes);
 
 // A constant of the type: "1.5f", "INFINITY", "(char)3".
 std::string cl_constant(Type type, double number, int64_t integer);
+
+// A vector of these values.
+std::string cl_literal(Type type, int lanes, const std::vector<std::string>& values);
 
 // ".s3" of a vector, "" of a single value.
 std::string cl_lane(int lane, int lanes);

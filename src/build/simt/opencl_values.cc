@@ -5,18 +5,11 @@
 #include <algorithm>
 
 #include "src/base/message.h"
+#include "src/build/simt/opencl_math.h"
 #include "src/build/simt/opencl_text.h"
 #include "src/expr/scalar.h"
 
 namespace lw {
-
-const std::string& Prelude::use(const std::string& name, const std::string& text) {
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  if (found != names_.end()) return *found;
-  text_ += text + "\n";
-  names_.push_back(name);
-  return names_.back();
-}
 
 namespace {
 
@@ -128,6 +121,10 @@ std::string binary(const Operation& o, ExprOp op, const std::string& a, const st
 
 std::string unary(const Operation& o, ExprOp op, const std::string& a) {
   const bool floating = is_float(o.type);
+  if (o.type == Type::kF32 && o.prelude->processor()) {
+    const std::string name = cl_own_function(op, o.lanes, o.prelude);
+    if (!name.empty()) return concat(name, "(", a, ")");
+  }
   switch (op) {
     case ExprOp::kNeg:
       if (floating) return concat("-", a);
@@ -238,12 +235,6 @@ std::string cast(Type to, Type from, int lanes, const std::string& a, Prelude* p
 
 // ---- lanes --------------------------------------------------------------------------------------
 
-std::string literal(Type type, int lanes, const std::vector<std::string>& values) {
-  std::string text = concat("(", cl_type(type, lanes), ")(");
-  for (size_t i = 0; i < values.size(); ++i) text += concat(i == 0 ? "" : ", ", values[i]);
-  return text + ")";
-}
-
 std::string horizontal(Reduce reduce, Type type, int lanes, const std::string& a,
                        Prelude* prelude) {
   if (lanes == 1) return a;
@@ -283,7 +274,7 @@ std::string cl_iota(Type type, int lanes, const std::string& base, int64_t strid
   for (int l = 0; l < lanes; ++l) steps.push_back(cl_constant(type, 0, wrap(type, l * stride)));
   const Operation o{type, lanes, nullptr};
   return o.wrapping(concat("(", cl_type(type, lanes), ")((", word, ")(", base, "))"), " + ",
-                    literal(type, lanes, steps));
+                    cl_literal(type, lanes, steps));
 }
 
 std::string cl_lane_mask(int lanes, const std::string& base, int64_t stride) {
@@ -291,7 +282,7 @@ std::string cl_lane_mask(int lanes, const std::string& base, int64_t stride) {
   std::vector<std::string> steps;
   for (int l = 0; l < lanes; ++l) steps.push_back(concat(-l * stride));
   return concat("convert_char", lanes, "((int", lanes, ")((int)(", base, ")) >= ",
-                literal(Type::kI32, lanes, steps), ")");
+                cl_literal(Type::kI32, lanes, steps), ")");
 }
 
 std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std::string>& names,
@@ -337,7 +328,7 @@ std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std:
       for (int l = 0; l < each; ++l) {
         for (int i = 0; i < n; ++i) lanes.push_back(names[s.many[i]] + cl_lane(l, each));
       }
-      return literal(dst.type, dst.lanes, lanes);
+      return cl_literal(dst.type, dst.lanes, lanes);
     }
     case Op::kSlide: {
       std::vector<std::string> lanes;
@@ -346,108 +337,10 @@ std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std:
         lanes.push_back(from < dst.lanes ? reg(0) + cl_lane(from, dst.lanes)
                                          : reg(1) + cl_lane(from - dst.lanes, dst.lanes));
       }
-      return literal(dst.type, dst.lanes, lanes);
+      return cl_literal(dst.type, dst.lanes, lanes);
     }
     default: return "";
   }
-}
-
-// ---- memory -------------------------------------------------------------------------------------
-
-namespace {
-
-std::string space_word(const std::string& space) {
-  return space == "__global " ? "g" : space == "__local " ? "l" : "p";
-}
-
-// Booleans as vectors have them, and back.
-std::string from_memory(Type type, int lanes, const std::string& value) {
-  if (type != Type::kBool) return value;
-  return lanes == 1 ? concat("(char)(", value, " != 0)") : concat("(", value, " != (char)0)");
-}
-std::string to_memory(Type type, int lanes, const std::string& value) {
-  return type == Type::kBool && lanes > 1 ? concat("-", value) : value;
-}
-
-std::string place(const std::string& step, int lane) {
-  return lane == 0 ? "p[0]" : concat("p[", lane == 1 ? "" : concat(lane, " * "), step, "]");
-}
-
-}  // namespace
-
-std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& a, Prelude* prelude) {
-  const std::string t = cl_type(type), tn = cl_type(type, lanes);
-  if (lanes == 1) {
-    const std::string at = a.indices.empty() ? a.at : concat("(", a.at, ")[", a.indices, "]");
-    const std::string value = a.indices.empty() ? concat("*(", a.at, ")") : at;
-    const std::string loaded = from_memory(type, 1, value);
-    return a.mask.empty() ? loaded
-                          : concat(a.mask, " ? ", loaded, " : ", cl_constant(type, 0, 0));
-  }
-  const std::string n = concat(lanes), w = space_word(a.space);
-  const std::string pointer = concat(a.space, "const ", t, "* p");
-  const bool gathers = !a.indices.empty();
-  if (a.mask.empty() && !gathers && stride == 1) {
-    return from_memory(type, lanes, concat("vload", n, "(0, ", a.at, ")"));
-  }
-  if (a.mask.empty() && !gathers && stride == 0) {
-    return from_memory(type, lanes, concat("(", tn, ")(*(", a.at, "))"));
-  }
-  const std::string offset = gathers ? concat("long", n, " i") : "long i";
-  const std::string name = concat("lw_", gathers ? "gather" : "load",
-                                  a.mask.empty() ? "" : "_if", "_", w, "_", tn, gathers || stride == 1 ? "" : "_apart");
-  const auto element = [&](int l) {
-    if (gathers) return concat("p[i", cl_lane(l, lanes), "]");
-    return stride == 1 ? concat("p[", l, "]") : place("i", l);
-  };
-  std::string text = concat("static inline ", tn, " ", name, "(", pointer,
-                            gathers || stride != 1 ? ", " + offset : "",
-                            a.mask.empty() ? "" : concat(", char", n, " m"), ") {\n");
-  if (a.mask.empty()) {
-    std::vector<std::string> values;
-    for (int l = 0; l < lanes; ++l) values.push_back(element(l));
-    text += concat("  return ", literal(type, lanes, values), ";\n}\n");
-  } else {
-    if (!gathers && stride == 1) text += concat("  if (all(m)) return vload", n, "(0, p);\n");
-    text += concat("  ", tn, " r = 0;\n");
-    for (int l = 0; l < lanes; ++l) {
-      const std::string lane = cl_lane(l, lanes);
-      text += concat("  if (m", lane, ") r", lane, " = ", element(l), ";\n");
-    }
-    text += "  return r;\n}\n";
-  }
-  const std::string more = gathers       ? concat(", ", a.indices)
-                           : stride != 1 ? concat(", ", stride)
-                                         : "";
-  return from_memory(type, lanes,
-                     concat(prelude->use(name, text), "(", a.at, more,
-                            a.mask.empty() ? "" : ", " + a.mask, ")"));
-}
-
-std::string cl_store(Type type, int lanes, int64_t stride, const ClAccess& a, Prelude* prelude) {
-  const std::string value = to_memory(type, lanes, a.value);
-  if (lanes == 1) {
-    const std::string store = concat("*(", a.at, ") = ", value, ";");
-    return a.mask.empty() ? store : concat("if (", a.mask, ") ", store);
-  }
-  const std::string t = cl_type(type), tn = cl_type(type, lanes), n = concat(lanes);
-  if (a.mask.empty() && stride == 1) return concat("vstore", n, "(", value, ", 0, ", a.at, ");");
-  const std::string name = concat("lw_store", a.mask.empty() ? "" : "_if", "_",
-                                  space_word(a.space), "_", tn, stride == 1 ? "" : "_apart");
-  std::string text =
-      concat("static inline void ", name, "(", tn, " r, ", a.space, t, "* p",
-             stride == 1 ? "" : ", long i", a.mask.empty() ? "" : concat(", char", n, " m"), ") {\n");
-  if (!a.mask.empty() && stride == 1) {
-    text += concat("  if (all(m)) { vstore", n, "(r, 0, p); return; }\n");
-  }
-  for (int l = 0; l < lanes; ++l) {
-    const std::string lane = cl_lane(l, lanes);
-    const std::string element = stride == 1 ? concat("p[", l, "]") : place("i", l);
-    text += concat("  ", a.mask.empty() ? "" : concat("if (m", lane, ") "), element, " = r", lane,
-                   ";\n");
-  }
-  return concat(prelude->use(name, text + "}\n"), "(", value, ", ", a.at,
-                stride == 1 ? "" : concat(", ", stride), a.mask.empty() ? "" : ", " + a.mask, ");");
 }
 
 }  // namespace lw
