@@ -37,8 +37,8 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
 
   ASSIGN_OR_RETURN(const DeviceTuned tuned, tune_on_device(options.device, one));
   result.tuning = tuned.tuning;
-  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceKernel> ours,
-                   DeviceKernel::load(session, tuned.program, pointers));
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> ours,
+                   load_call(session, tuned.program, pointers));
   // What a contender enqueues may fail in the middle of a timed loop, whose figures are then void.
   absl::Status failed;
   const auto wait = [&] { failed.Update(session->finish()); };
@@ -52,10 +52,10 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
   const auto enter = [&](const Contender& contender, bool lies_on_device) -> absl::Status {
     Contender judged = contender;
     if (lies_on_device) {
-      RETURN_IF_ERROR(ours->spoil());
+      RETURN_IF_ERROR(ours->poison_outputs());
       judged.finish = [&] {
         wait();
-        failed.Update(ours->fetch(pointers));
+        failed.Update(ours->read_outputs(pointers));
       };
     }
     const Check check = judge.run(judged);
@@ -91,7 +91,7 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
     }
   }
   const size_t end_clblast = contenders.size();
-  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceKernel> copy,
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> copy,
                    fastest_copy(session, static_cast<int64_t>(result.bytes)));
   contenders.push_back(on_device("copy", [&] { return copy->enqueue(); }));
   copy_at = static_cast<int>(contenders.size()) - 1;

@@ -41,16 +41,16 @@ OpenClProgram copy_program(int64_t half, int lanes, int64_t each) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceKernel>> fastest_copy(OpenClSession* session, int64_t bytes) {
+absl::StatusOr<std::unique_ptr<OpenClCall>> fastest_copy(OpenClSession* session, int64_t bytes) {
   const int64_t half = std::max<int64_t>(64, bytes / 2 / 64 * 64);
   const std::vector<std::byte> data(static_cast<size_t>(half));
-  std::unique_ptr<DeviceKernel> fastest;
+  std::unique_ptr<OpenClCall> fastest;
   double least_s = 0;
   for (const int lanes : {4, 16}) {
     for (const int64_t each : {1, 16, 256}) {
       void* arguments[] = {const_cast<std::byte*>(data.data()), nullptr};
-      ASSIGN_OR_RETURN(std::unique_ptr<DeviceKernel> kernel,
-                       DeviceKernel::load(session, copy_program(half, lanes, each), arguments));
+      ASSIGN_OR_RETURN(std::unique_ptr<OpenClCall> kernel,
+                       load_call(session, copy_program(half, lanes, each), arguments));
       double best_s = 0;
       const double end = now() + kTrySeconds;
       for (int n = 0; n < 3 || now() < end; ++n) {

@@ -11,6 +11,6 @@ namespace lw {
 
 // The fastest of copies of vectors of 4 and of 16 words, by an item each and by items with long
 // ranges, that read half of `bytes` and write the other half; bytes >= 512.
-absl::StatusOr<std::unique_ptr<DeviceKernel>> fastest_copy(OpenClSession* session, int64_t bytes);
+absl::StatusOr<std::unique_ptr<OpenClCall>> fastest_copy(OpenClSession* session, int64_t bytes);
 
 }  // namespace lw

@@ -9,6 +9,7 @@
 #include "schedules/targets/simt/simt_target.h"
 #include "src/build/simt/backend.h"
 #include "src/build/simt/emulate.h"
+#include "src/measure/simt/opencl_call.h"
 #include "src/measure/simt/opencl_session.h"
 #include "src/measure/simt/opencl_target.h"
 #include "tests/kernels/oclgrind.h"
@@ -55,44 +56,21 @@ absl::StatusOr<std::vector<Data>> run_there(const Kernel& kernel, const std::vec
   OpenClSession& session = *device().session;
   ASSIGN_OR_RETURN(const Artifact artifact, opencl_backend().build(kernel, *device().target));
   ASSIGN_OR_RETURN(const OpenClProgram code, parse_opencl_program(artifact.bytes));
-  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClKernels> kernels,
-                   OpenClKernels::build(&session, code));
-  OpenClKernels::Buffers buffers;
-  std::vector<cl::Memory> all;
-  const auto add = [&](int64_t bytes, const void* data) -> absl::StatusOr<cl::Memory> {
-    ASSIGN_OR_RETURN(const cl::Memory memory, session.allocate(bytes, "a buffer"));
-    all.push_back(memory);
-    RETURN_IF_ERROR(session.poison(memory, bytes));
-    if (data != nullptr) RETURN_IF_ERROR(session.write(memory, data, bytes));
-    return memory;
-  };
-  for (size_t a = 0; a < code.arguments.size(); ++a) {
-    const bool is_input = a < in.size();
-    ASSIGN_OR_RETURN(const cl::Memory memory, add(code.arguments[a].bytes,
-                                                  is_input ? in[a].bytes.data() : nullptr));
-    buffers.arguments.push_back(memory);
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> call, OpenClCall::load(&session, code));
+  std::vector<Data> memory = in, results;
+  for (const int64_t bytes : out) {
+    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes))});
   }
-  if (code.workspace_bytes > 0) {
-    ASSIGN_OR_RETURN(buffers.workspace, add(code.workspace_bytes, nullptr));
-  }
-  if (code.packed_bytes > 0) {
-    ASSIGN_OR_RETURN(buffers.packed, add(code.packed_bytes, nullptr));
-  }
-  RETURN_IF_ERROR(kernels->bind(buffers));
-  RETURN_IF_ERROR(kernels->enqueue_prepack());
-  RETURN_IF_ERROR(kernels->enqueue());
+  std::vector<void*> arguments;
+  for (Data& data : memory) arguments.push_back(data.bytes.data());
+  RETURN_IF_ERROR(call->write_inputs(arguments.data()));
+  RETURN_IF_ERROR(call->enqueue_prepack());
+  RETURN_IF_ERROR(call->enqueue());
   RETURN_IF_ERROR(session.finish());
-  std::vector<Data> results;
-  for (size_t i = 0; i < out.size(); ++i) {
-    Data data{std::vector<std::byte>(static_cast<size_t>(out[i]))};
-    const size_t a = in.size() + i;
-    RETURN_IF_ERROR(session.read(buffers.arguments[a], data.bytes.data(), code.arguments[a].bytes));
-    ASSIGN_OR_RETURN(const bool intact,
-                     session.intact(buffers.arguments[a], code.arguments[a].bytes));
-    if (!intact) return absl::DataLossError("wrote beside an output");
-    results.push_back(std::move(data));
-  }
-  for (const cl::Memory memory : all) session.release(memory);
+  RETURN_IF_ERROR(call->read_outputs(arguments.data()));
+  ASSIGN_OR_RETURN(const bool intact, call->intact());
+  if (!intact) return absl::DataLossError("wrote beside an output");
+  for (size_t i = in.size(); i < memory.size(); ++i) results.push_back(std::move(memory[i]));
   return results;
 }
 

@@ -5,85 +5,111 @@
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/base/message.h"
-#include "src/build/simt/program.h"
 #include "src/measure/simt/kernel_cache.h"
 #include "src/measure/simt/opencl_devices.h"
-#include "src/measure/simt/opencl_session.h"
 
 namespace lw {
+
+OpenClCall::OpenClCall(OpenClSession* session, OpenClProgram program)
+    : session_(session), program_(std::move(program)) {}
+
+OpenClCall::~OpenClCall() {
+  kernels_.reset();
+  for (const cl::Memory memory : buffers_.arguments) session_->release(memory);
+  session_->release(buffers_.workspace);
+  session_->release(buffers_.packed);
+}
+
+absl::StatusOr<std::unique_ptr<OpenClCall>> OpenClCall::load(OpenClSession* session,
+                                                             OpenClProgram program) {
+  std::unique_ptr<OpenClCall> call(new OpenClCall(session, std::move(program)));
+  RETURN_IF_ERROR(call->open());
+  return call;
+}
+
+absl::Status OpenClCall::open() {
+  ASSIGN_OR_RETURN(kernels_, OpenClKernels::build(session_, program_));
+  for (const OpenClProgram::Argument& argument : program_.arguments) {
+    ASSIGN_OR_RETURN(const cl::Memory memory, session_->allocate(argument.bytes, "an argument"));
+    buffers_.arguments.push_back(memory);
+  }
+  const auto scratch = [&](cl::Memory* memory, int64_t bytes, const char* name) -> absl::Status {
+    if (bytes == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(*memory, session_->allocate(bytes, name));
+    return session_->poison(*memory, bytes);
+  };
+  RETURN_IF_ERROR(scratch(&buffers_.workspace, program_.workspace_bytes, "the workspace"));
+  RETURN_IF_ERROR(scratch(&buffers_.packed, program_.packed_bytes, "packed operands"));
+  RETURN_IF_ERROR(poison_outputs());
+  return kernels_->bind(buffers_);
+}
+
+// Anew for each call: what the caller has changed since is not known here.
+absl::Status OpenClCall::write_inputs(void* const* arguments) {
+  for (size_t i = 0; i < program_.arguments.size(); ++i) {
+    const OpenClProgram::Argument& argument = program_.arguments[i];
+    if (argument.written) continue;
+    RETURN_IF_ERROR(session_->write(buffers_.arguments[i], arguments[i], argument.bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpenClCall::read_outputs(void* const* arguments) {
+  for (size_t i = 0; i < program_.arguments.size(); ++i) {
+    const OpenClProgram::Argument& argument = program_.arguments[i];
+    if (!argument.written) continue;
+    RETURN_IF_ERROR(session_->read(buffers_.arguments[i], arguments[i], argument.bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpenClCall::poison_outputs() {
+  for (size_t i = 0; i < program_.arguments.size(); ++i) {
+    const OpenClProgram::Argument& argument = program_.arguments[i];
+    if (!argument.written) continue;
+    RETURN_IF_ERROR(session_->poison(buffers_.arguments[i], argument.bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> OpenClCall::intact() {
+  for (size_t i = 0; i < program_.arguments.size(); ++i) {
+    const OpenClProgram::Argument& argument = program_.arguments[i];
+    if (!argument.written) continue;
+    ASSIGN_OR_RETURN(const bool is, session_->intact(buffers_.arguments[i], argument.bytes));
+    if (!is) return false;
+  }
+  return true;
+}
+
 namespace {
 
-class OpenClCall : public DrivenKernel {
+class DrivenCall : public DrivenKernel {
  public:
-  OpenClCall(std::unique_ptr<OpenClSession> session, OpenClProgram program)
-      : session_(std::move(session)), program_(std::move(program)) {}
-
-  ~OpenClCall() override {
-    kernels_.reset();
-    for (const cl::Memory memory : all_) session_->release(memory);
-  }
-
-  absl::Status open() {
-    ASSIGN_OR_RETURN(kernels_, OpenClKernels::build(session_.get(), program_));
-    for (const OpenClProgram::Argument& argument : program_.arguments) {
-      ASSIGN_OR_RETURN(const cl::Memory memory, allocate(argument.bytes, "an argument"));
-      buffers_.arguments.push_back(memory);
-    }
-    if (program_.workspace_bytes > 0) {
-      ASSIGN_OR_RETURN(buffers_.workspace, allocate(program_.workspace_bytes, "the workspace"));
-    }
-    if (program_.packed_bytes > 0) {
-      ASSIGN_OR_RETURN(buffers_.packed, allocate(program_.packed_bytes, "packed operands"));
-    }
-    return kernels_->bind(buffers_);
-  }
+  DrivenCall(std::unique_ptr<OpenClSession> session, std::unique_ptr<OpenClCall> call)
+      : session_(std::move(session)), call_(std::move(call)) {}
 
   absl::Status prepack(void* const* arguments) override {
-    RETURN_IF_ERROR(upload(arguments));
-    RETURN_IF_ERROR(kernels_->enqueue_prepack());
+    RETURN_IF_ERROR(call_->write_inputs(arguments));
+    RETURN_IF_ERROR(call_->enqueue_prepack());
     return session_->finish();
   }
 
   absl::Status run(void* const* arguments) override {
-    RETURN_IF_ERROR(upload(arguments));
+    RETURN_IF_ERROR(call_->write_inputs(arguments));
     RETURN_IF_ERROR(session_->finish());
     const double start_s = now();
-    RETURN_IF_ERROR(kernels_->enqueue());
+    RETURN_IF_ERROR(call_->enqueue());
     RETURN_IF_ERROR(session_->finish());
     last_us_ = (now() - start_s) * 1e6;
-    for (size_t i = 0; i < program_.arguments.size(); ++i) {
-      const OpenClProgram::Argument& argument = program_.arguments[i];
-      if (!argument.written) continue;
-      RETURN_IF_ERROR(session_->read(buffers_.arguments[i], arguments[i], argument.bytes));
-    }
-    return absl::OkStatus();
+    return call_->read_outputs(arguments);
   }
 
   double last_us() const override { return last_us_; }
 
  private:
-  // Anew for each call: what the caller has changed since is not known here.
-  absl::Status upload(void* const* arguments) {
-    for (size_t i = 0; i < program_.arguments.size(); ++i) {
-      const OpenClProgram::Argument& argument = program_.arguments[i];
-      if (argument.written) continue;
-      RETURN_IF_ERROR(session_->write(buffers_.arguments[i], arguments[i], argument.bytes));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<cl::Memory> allocate(int64_t bytes, const char* name) {
-    ASSIGN_OR_RETURN(const cl::Memory memory, session_->allocate(bytes, name));
-    all_.push_back(memory);
-    return memory;
-  }
-
   const std::unique_ptr<OpenClSession> session_;
-  const OpenClProgram program_;
-  std::unique_ptr<OpenClKernels> kernels_;
-  OpenClKernels::Buffers buffers_;
-  std::vector<cl::Memory> all_;
+  const std::unique_ptr<OpenClCall> call_;   // gone before its session
   double last_us_ = 0;
 };
 
@@ -95,9 +121,9 @@ absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& t
   ASSIGN_OR_RETURN(OpenClProgram program, parse_opencl_program(artifact.bytes));
   give_cache_folder();
   ASSIGN_OR_RETURN(std::unique_ptr<OpenClSession> session, OpenClSession::open(device));
-  auto call = std::make_unique<OpenClCall>(std::move(session), std::move(program));
-  RETURN_IF_ERROR(call->open());
-  return call;
+  ASSIGN_OR_RETURN(std::unique_ptr<OpenClCall> call,
+                   OpenClCall::load(session.get(), std::move(program)));
+  return std::make_unique<DrivenCall>(std::move(session), std::move(call));
 }
 
 }  // namespace lw

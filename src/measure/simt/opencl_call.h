@@ -3,15 +3,50 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "schedules/targets/target.h"
 #include "src/build/build.h"
+#include "src/build/simt/program.h"
 #include "src/measure/run/driven.h"
+#include "src/measure/simt/opencl_session.h"
 
 namespace lw {
 
-// Errors as named_opencl_device and OpenClKernels::build. REQUIRES: a target of the family; the
+// A program on buffers of its own. Outlived by the session. `arguments`: the host's, one a buffer,
+// inputs and then outputs; of those that are not moved null will do.
+class OpenClCall {
+ public:
+  // All that kernels write holds poison. Errors as OpenClKernels::build and OpenClSession::allocate.
+  static absl::StatusOr<std::unique_ptr<OpenClCall>> load(OpenClSession* session,
+                                                          OpenClProgram program);
+  ~OpenClCall();
+  OpenClCall(const OpenClCall&) = delete;
+
+  const std::vector<cl::Memory>& buffers() const { return buffers_.arguments; }
+
+  absl::Status write_inputs(void* const* arguments);
+  absl::Status read_outputs(void* const* arguments);
+  absl::Status poison_outputs();
+  // Whether nothing was written behind an output.
+  absl::StatusOr<bool> intact();
+
+  // Behind what is in the session's queue.
+  absl::Status enqueue_prepack() { return kernels_->enqueue_prepack(); }
+  absl::Status enqueue() { return kernels_->enqueue(); }
+
+ private:
+  OpenClCall(OpenClSession* session, OpenClProgram program);
+  absl::Status open();
+
+  OpenClSession* const session_;
+  const OpenClProgram program_;
+  std::unique_ptr<OpenClKernels> kernels_;
+  OpenClKernels::Buffers buffers_;
+};
+
+// Errors as named_opencl_device and OpenClCall::load. REQUIRES: a target of the family; the
 // artifact is for it.
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& target,
                                                                  const Artifact& artifact);
