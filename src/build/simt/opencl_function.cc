@@ -401,6 +401,12 @@ class Function {
       return line(cl_store(type, lanes, s.stride, access, prelude_));
     }
     const int lanes = kernel_.registers[s.dst].lanes;
+    const Buffer& buffer = kernel_.buffers[s.buffer];
+    if (buffer.scope == Scope::kArgument && !buffers_written_[s.buffer]) {
+      access.elements = buffer.elements;
+      access.all = buffers_[s.buffer];
+      access.index = text_of(s.index);
+    }
     line(target_of(s.dst), " = ", cl_load(type, lanes, s.stride, access, prelude_), ";");
   }
 

@@ -56,6 +56,26 @@ std::string store_vector(Type type, int lanes, const ClAccess& a, const std::str
                         : concat(vector, " = ", value);
 }
 
+// Lanes that are off are loaded too where they are the buffer's, and then forgotten: that is one
+// instruction, and what is left, branches, is for what hangs over the buffer's ends.
+std::string load_within(Type type, int lanes, const ClAccess& a, Prelude* prelude) {
+  const std::string tn = cl_type(type, lanes), m = cl_signed(type, lanes);
+  const std::string pointer = concat(a.space, "const ", cl_type(type), "*");
+  const std::string name = concat("lw_load_within_", space_word(a.space), "_", tn);
+  const std::string mask = size_of(type) == 1 ? "m" : concat("convert_", m, "(m)");
+  const std::string whole = load_vector(type, lanes, {.space = a.space}, "all + i", prelude);
+  std::string text = concat("static inline ", tn, " ", name, "(", pointer, " all, long i, long last",
+                            ", char", lanes, " m) {\n  if (i >= 0 && i <= last) return select((", tn,
+                            ")(0), ", whole, ", ", mask, ");\n  ", tn, " r = 0;\n");
+  for (int l = 0; l < lanes; ++l) {
+    const std::string lane = cl_lane(l, lanes);
+    text += concat("  if (m", lane, ") r", lane, " = all[i", l == 0 ? "" : concat(" + ", l), "];\n");
+  }
+  text += "  return r;\n}\n";
+  return concat(prelude->use(name, text), "(", a.all, ", ", a.index, ", ", a.elements - lanes, ", ",
+                a.mask, ")");
+}
+
 std::string stream_vector(Type type, int lanes, const ClAccess& a, const std::string& value,
                           Prelude* prelude) {
   prelude->use_has_builtin();
@@ -97,6 +117,9 @@ std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& a, Pre
   }
   if (a.mask.empty() && !gathers && stride == 0) {
     return from_memory(type, lanes, concat("(", tn, ")(*(", a.at, "))"));
+  }
+  if (a.elements >= lanes && stride == 1 && !gathers) {
+    return from_memory(type, lanes, load_within(type, lanes, a, prelude));
   }
   const std::string offset = gathers ? concat("long", n, " i") : "long i";
   const std::string name = concat("lw_", gathers ? "gather" : "load", a.mask.empty() ? "" : "_if",

@@ -17,6 +17,9 @@ struct ClAccess {
   std::string value;                       // stores
   bool streams = false;                    // stores: past the caches, where compilers have that
   std::string mask, indices;               // "": none
+  // Of loads from a buffer that holds still: all of it, from which any lane may be read. 0: it may not.
+  int64_t elements = 0;
+  std::string all, index;                  // `at` is their sum
 };
 std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& access, Prelude* prelude);
 std::string cl_store(Type type, int lanes, int64_t stride, const ClAccess& access,
