@@ -99,9 +99,7 @@ class Simulator {
     cl::Int error = 0;
     program_ = api_.CreateProgramWithSource(context_, 1, &text, &size, &error);
     if (error != cl::kSuccess) return cl::error_status(error, "clCreateProgramWithSource");
-    // Whose compiler has prefetches, and which then knows of none.
-    const std::string options = code.options + " -DLW_NO_PREFETCH";
-    error = api_.BuildProgram(program_, 1, &device_, options.c_str(), nullptr, nullptr);
+    error = api_.BuildProgram(program_, 1, &device_, code.options.c_str(), nullptr, nullptr);
     if (error == cl::kSuccess) return absl::OkStatus();
     std::string log(10000, '\0');
     api_.GetProgramBuildInfo(program_, device_, cl::kProgramBuildLog, log.size(), log.data(),

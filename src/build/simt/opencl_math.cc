@@ -1,3 +1,5 @@
+// Compilers make one operation of a product and a sum where the device has that; fma() would be
+// computed in integers where it has not.
 #include "src/build/simt/opencl_math.h"
 
 #include <cmath>
@@ -31,16 +33,16 @@ class Text {
   void horner(const std::string& sum, const std::string& x, std::span<const double> coefficients) {
     body_ += concat("  ", type_, " ", sum, " = ", number(coefficients[0]), ";\n");
     for (const double c : coefficients.subspan(1)) {
-      body_ += concat("  ", sum, " = fma(", sum, ", ", x, ", ", number(c), ");\n");
+      body_ += concat("  ", sum, " = ", sum, " * ", x, " + ", number(c), ";\n");
     }
   }
   // n = x / ln 2 rounded, by an addition that leaves it in the low bits of `m`; r = x - n ln 2.
   void reduce(const std::string& x) {
     constexpr double kMagic = 0x1.8p23;
-    let("m", concat("fma(", x, ", ", number(1.4426950408889634), ", ", number(kMagic), ")"));
+    let("m", concat(x, " * ", number(1.4426950408889634), " + ", number(kMagic)));
     let("n", concat("m - ", number(kMagic)));
-    let("near", concat("fma(n, ", number(-kLn2High32), ", ", x, ")"));
-    let("r", concat("fma(n, ", number(-kLn2Low32), ", near)"));
+    let("near", concat("n * ", number(-kLn2High32), " + ", x));
+    let("r", concat("n * ", number(-kLn2Low32), " + near"));
     horner("q", "r", kExp32);
   }
   std::string done(const std::string& result) const {
@@ -56,7 +58,7 @@ class Text {
 std::string exp_text(Text t) {
   constexpr double kLeast = -87.336544, kMost = 88.722839;  // ln 2^-126, ln 2^128
   t.reduce("x");
-  t.let("p", concat("fma(fma(q, r, ", t.number(1), "), r, ", t.number(1), ")"));
+  t.let("p", concat("(q * r + ", t.number(1), ") * r + ", t.number(1)));
   t.let("e", t.from_bits(concat(t.bits("p"), " + (", t.bits("m"), " << 23)")));
   t.let("some", concat("x < ", t.number(kLeast), " ? ", t.number(0), " : e"));
   // A sum, which passes NaN on.
@@ -69,8 +71,8 @@ std::string tanh_text(Text t) {
   t.let("size", concat("twice > ", t.number(20), " ? ", t.number(20), " : twice"));
   t.reduce("size");
   t.let("power", t.from_bits(concat("(", t.bits("m"), " << 23) + 0x3f800000")));
-  t.let("p", "fma(r * r, q, r)");          // e^r - 1
-  t.let("e", concat("fma(power, p, power - ", t.number(1), ")"));
+  t.let("p", "r * r * q + r");             // e^r - 1
+  t.let("e", concat("power * p + (power - ", t.number(1), ")"));
   return t.done(concat("copysign(e / (e + ", t.number(2), "), x)"));
 }
 
@@ -82,7 +84,7 @@ std::string sigmoid_text(Text t, const std::string& exp) {
 std::string erf_text(Text t) {
   constexpr double kOne = 3.92428337;      // from where on it is 1
   t.let("size", concat("fabs(x) > ", t.number(kOne), " ? ", t.number(kOne), " : fabs(x)"));
-  t.let("u", concat("fma(size * size, ", t.number(0.129870129870), ", ", t.number(-1), ")"));
+  t.let("u", concat("size * size * ", t.number(0.129870129870), " - ", t.number(1)));
   t.horner("q", "u", kErf32);
   t.let("y", "size * q");
   return t.done(concat("copysign(y > ", t.number(1), " ? ", t.number(1), " : y, x)"));

@@ -89,11 +89,13 @@ std::string stream_vector(Type type, int lanes, const ClAccess& a, const std::st
 
 }  // namespace
 
+// By compilers that make a processor's code at once: SPIR-V has no word for it, and what translates
+// to that refuses it.
 std::string cl_prefetch(const std::string& address, Prelude* prelude) {
   prelude->use_has_builtin();
   const std::string& prefetch = prelude->use(
       "lw_prefetch",
-      "#if __has_builtin(__builtin_prefetch) && !defined(LW_NO_PREFETCH)\n"
+      "#if __has_builtin(__builtin_prefetch) && (defined(__x86_64__) || defined(__aarch64__))\n"
       "#define lw_prefetch(address) __builtin_prefetch((const void*)(address))\n"
       "#else\n#define lw_prefetch(address)\n#endif\n");
   return concat(prefetch, "(", address, ");");
