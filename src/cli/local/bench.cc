@@ -6,10 +6,12 @@
 #include "loopwright/kernel.h"
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
+#include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/cli/commands.h"
 #include "src/measure/local.h"
 #include "src/measure/machine/processors.h"
+#include "src/measure/run/timing.h"
 #include "src/peers/interleave.h"
 #include "src/peers/judge.h"
 #include "src/peers/loader.h"
@@ -186,11 +188,43 @@ absl::StatusOr<int> bench_simulated(const BenchOptions& options, const Task& tas
   return kDone;
 }
 
+// ---- a device of a driver -----------------------------------------------------------------------
+
+// The kernel alone: its arguments are carried there and back around each call, which is not counted.
+absl::StatusOr<int> bench_driven(const BenchOptions& options, const Task& task) {
+  if (options.peers) options.output.note("libraries are compared on this machine's processors only");
+  ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
+  ASSIGN_OR_RETURN(ArgumentMemory memory, ArgumentMemory::create(*task.program()));
+  memory.fill_inputs(*task.program(), 1);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
+  RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
+  absl::Status ran;
+  const Judge judge(*task.program(), memory.pointers(), kPoints);
+  const Check check =
+      judge.run({"loopwright", [&] { ran = kernel->run(memory.pointers()); }, {}});
+  RETURN_IF_ERROR(ran);
+  if (!check.ok) {
+    options.output.note("our result is wrong: " + check.detail);
+    return kNotValid;
+  }
+  std::vector<double> samples_us;
+  for (const double end = now() + options.seconds; samples_us.empty() || now() < end;) {
+    RETURN_IF_ERROR(kernel->run(memory.pointers()));
+    samples_us.push_back(kernel->last_us());
+  }
+  const Row row{"loopwright", LOOPWRIGHT_VERSION, choice.outcome, estimate(samples_us)};
+  ASSIGN_OR_RETURN(const Bound bound, measure_bound_beside(task, choice, row.time_us.median));
+  print_contest(options, task, choice, {row}, bound);
+  return kDone;
+}
+
 // ---- this machine -------------------------------------------------------------------------------
 
 absl::StatusOr<int> run_bench(const BenchOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
   if (is_simulated(*task.target())) return bench_simulated(options, task);
+  const absl::StatusOr<RunsOn> device = find_device(task);
+  if (device.ok() && *device == RunsOn::kDriver) return bench_driven(options, task);
   RETURN_IF_ERROR(check_runs_here(task));
   ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
   // Libraries start threads and count processors when loaded: after the workers that check an
