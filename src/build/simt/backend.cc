@@ -8,7 +8,8 @@
 namespace lw {
 namespace {
 
-constexpr int kRevision = 2;
+// Part of every key: increased whenever the code printed for a kernel may change.
+constexpr int kRevision = 3;
 
 class OpenClBackend : public Backend {
  public:
