@@ -1,11 +1,7 @@
-// Values of one operation come from src/expr/scalar.h, so that kernels and the reference cannot
-// disagree; what remains here is order, lanes and memory. Floats of every type travel as doubles
-// rounded to their type after each operation (for f32 that equals f32 arithmetic), integers as
-// wrapped int64.
+// Values of one operation come from src/build/lanes.h; what remains here is order and memory.
 #include "src/build/execute.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <deque>
 #include <numeric>
@@ -15,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/base/rng.h"
 #include "src/build/interpret_block.h"
+#include "src/build/lanes.h"
 #include "src/expr/element.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/blocks.h"
@@ -22,11 +19,6 @@
 
 namespace lw {
 namespace {
-
-union Lane {
-  double number;
-  int64_t integer;
-};
 
 using Managed = std::vector<std::vector<std::byte>>;  // by number
 
@@ -66,12 +58,14 @@ class Sequence {
   std::vector<int64_t> numbers_;
 };
 
-// Adds the statements in which a barrier stands, and says whether there are any.
-bool find_barriers(const std::vector<Stmt>& list, absl::flat_hash_set<const Stmt*>* with) {
+// Adds the statements in which items meet, at a barrier or to exchange registers, and says whether
+// there are any.
+bool find_meetings(const std::vector<Stmt>& list, absl::flat_hash_set<const Stmt*>* with) {
   bool any = false;
   for (const Stmt& s : list) {
-    const bool own = s.kind == Stmt::Kind::kOp && s.op == Op::kBarrier;
-    const bool body = find_barriers(s.body, with), otherwise = find_barriers(s.otherwise, with);
+    const bool own =
+        s.kind == Stmt::Kind::kOp && (s.op == Op::kBarrier || s.op == Op::kAcross);
+    const bool body = find_meetings(s.body, with), otherwise = find_meetings(s.otherwise, with);
     if (!own && !body && !otherwise) continue;
     with->insert(&s);
     any = true;
@@ -111,8 +105,6 @@ class Activation {
   }
 
  private:
-  using Lanes = std::vector<Lane>;
-
   void run(const Stmt& s) {
     if (watch_ != nullptr && watch_->stopped()) return;
     switch (s.kind) {
@@ -140,7 +132,7 @@ class Activation {
   struct Closure {
     Activation* outer;
     const Stmt* loop;
-    absl::flat_hash_set<const Stmt*> with_barriers;
+    absl::flat_hash_set<const Stmt*> with_meetings;
   };
 
   // A group in the making: its items, alike but for their numbers.
@@ -176,15 +168,16 @@ class Activation {
     item_ = item;
   }
 
-  // All items run the list: one after another what has no barrier, and the rest in lockstep.
+  // All items run the list: one after another where they meet nobody, and the rest in
+  // lockstep.
   static void run_together(Group& group, const std::vector<Stmt>& list) {
     for (auto s = list.begin(); s != list.end();) {
-      if (group.loop.with_barriers.contains(&*s)) {
+      if (group.loop.with_meetings.contains(&*s)) {
         run_together(group, *s++);
         continue;
       }
       const auto begin = s;
-      while (s != list.end() && !group.loop.with_barriers.contains(&*s)) ++s;
+      while (s != list.end() && !group.loop.with_meetings.contains(&*s)) ++s;
       for (int64_t item : group.order.next()) {
         Activation& frame = group.items[item];
         if (frame.watch_ != nullptr) frame.watch_->begin_item(item);
@@ -197,6 +190,7 @@ class Activation {
     ExecutionWatch* watch = group.items[0].watch_;
     if (watch != nullptr && watch->stopped()) return;
     if (s.kind == Stmt::Kind::kOp) {
+      if (s.op == Op::kAcross) return exchange(group, s);
       if (watch != nullptr) watch->barrier();
       return;
     }
@@ -216,9 +210,26 @@ class Activation {
     run_together(group, holds ? s.body : s.otherwise);
   }
 
+  // Of each sub-group in the order of its items' numbers.
+  static void exchange(Group& group, const Stmt& s) {
+    const Type type = group.items[0].type_of(s.dst);
+    for (size_t first = 0; first < group.items.size(); first += s.integer) {
+      Lanes sum = group.items[first].registers_[s.srcs[0]];
+      for (size_t item = first + 1; item < first + s.integer; ++item) {
+        const Lanes& other = group.items[item].registers_[s.srcs[0]];
+        for (size_t l = 0; l < sum.size(); ++l) {
+          sum[l] = lane::combine(s.reduce, type, sum[l], other[l]);
+        }
+      }
+      for (size_t item = first; item < first + s.integer; ++item) {
+        group.items[item].registers_[s.dst] = sum;
+      }
+    }
+  }
+
   void run_parallel(const Stmt& s) {
     Closure closure = {this, &s, {}};
-    if (s.items > 1 || watch_ != nullptr) find_barriers(s.body, &closure.with_barriers);
+    if (s.items > 1 || watch_ != nullptr) find_meetings(s.body, &closure.with_meetings);
     if (watch_ == nullptr && run_.context->parallel_for != nullptr) {
       run_.context->parallel_for(run_.context->pool, s.count, run_iteration, &closure);
       return;
@@ -322,69 +333,14 @@ class Activation {
 
   Type type_of(int reg) const { return kernel_.registers[reg].type; }
 
-  static Lane unary(const Stmt& s, Type type, Lane a) {
-    if (is_float(type)) return {.number = round_to(type, apply_float(s.expr_op, a.number))};
-    return {.integer = apply_int(s.expr_op, type, a.integer)};
-  }
-
-  static Lane binary(ExprOp op, Type type, Lane a, Lane b) {
-    if (!is_float(type)) return {.integer = apply_int(op, type, a.integer, b.integer)};
-    if (is_comparison(op)) return {.integer = compare(op, a.number, b.number)};
-    return {.number = round_to(type, apply_float(op, a.number, b.number))};
-  }
-
-  static Lane fma(Type type, Lane a, Lane b, Lane c) {
-    switch (type) {
-      case Type::kF64: return {.number = std::fma(a.number, b.number, c.number)};
-      case Type::kF32:
-        return {.number = std::fma(static_cast<float>(a.number), static_cast<float>(b.number),
-                                   static_cast<float>(c.number))};
-      default:
-        return {.integer = wrap(type, add_wrapping(mul_wrapping(a.integer, b.integer), c.integer))};
-    }
-  }
-
-  static Lane cast(Type to, Type from, Lane a) {
-    if (is_float(to)) {
-      // Straight from the integer: i64 to f32 through f64 would round twice.
-      if (to == Type::kF32 && !is_float(from)) return {.number = static_cast<float>(a.integer)};
-      const double exact = is_float(from) ? a.number : static_cast<double>(a.integer);
-      return {.number = round_to(to, exact)};
-    }
-    return {.integer = is_float(from) ? float_to_int(to, a.number) : wrap(to, a.integer)};
-  }
-
   Lane dot(const Stmt& s, Type type, size_t lane, Lane sum) const {
     const Lanes &a = registers_[s.srcs[0]], &b = registers_[s.srcs[1]];
     const size_t group = a.size() / kernel_.registers[s.dst].lanes;
     for (size_t i = lane * group; i < (lane + 1) * group; ++i) {
-      sum = fma(type, cast(type, type_of(s.srcs[0]), a[i]), cast(type, type_of(s.srcs[1]), b[i]),
-                sum);
+      sum = lane::fma(type, lane::cast(type, type_of(s.srcs[0]), a[i]),
+                      lane::cast(type, type_of(s.srcs[1]), b[i]), sum);
     }
     return sum;
-  }
-
-  // In the order of the LLVM backend: halves, or one after the other.
-  static Lane horizontal(Reduce reduce, Type type, Lanes lanes) {
-    const auto combine = [&](Lane a, Lane b) {
-      switch (reduce) {
-        case Reduce::kSum:
-          return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, a, b);
-        case Reduce::kProd:
-          return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, a, b);
-        case Reduce::kMax: return binary(ExprOp::kMax, type, a, b);
-        default: return binary(ExprOp::kMin, type, a, b);
-      }
-    };
-    size_t count = lanes.size();
-    if ((count & (count - 1)) != 0) {
-      for (size_t i = 1; i < count; ++i) lanes[0] = combine(lanes[0], lanes[i]);
-      return lanes[0];
-    }
-    for (count /= 2; count >= 1; count /= 2) {
-      for (size_t i = 0; i < count; ++i) lanes[i] = combine(lanes[i], lanes[count + i]);
-    }
-    return lanes[0];
   }
 
   void transpose(const Stmt& s) {
@@ -424,15 +380,15 @@ class Activation {
         }},
         {Op::kMove, [](const At& at) { return at(0); }},
         {Op::kBroadcast, [](const At& at) { return (*at.srcs[0])[at.l % at.srcs[0]->size()]; }},
-        {Op::kUnary, [](const At& at) { return unary(at.s, at.type, at(0)); }},
-        {Op::kBinary, [](const At& at) { return binary(at.s.expr_op, at.from, at(0), at(1)); }},
-        {Op::kFma, [](const At& at) { return fma(at.type, at(0), at(1), at(2)); }},
+        {Op::kUnary, [](const At& at) { return lane::unary(at.s, at.type, at(0)); }},
+        {Op::kBinary, [](const At& at) { return lane::binary(at.s.expr_op, at.from, at(0), at(1)); }},
+        {Op::kFma, [](const At& at) { return lane::fma(at.type, at(0), at(1), at(2)); }},
         {Op::kSelect, [](const At& at) { return at(at(0).integer ? 1 : 2); }},
-        {Op::kCast, [](const At& at) { return cast(at.type, at.from, at(0)); }},
+        {Op::kCast, [](const At& at) { return lane::cast(at.type, at.from, at(0)); }},
         {Op::kIota, [](const At& at) { return Lane{.integer = wrap(at.type, at.ramp())}; }},
         {Op::kLaneMask, [](const At& at) { return Lane{.integer = at.ramp() >= 0}; }},
         {Op::kHorizontal, [](const At& at) {
-          return horizontal(at.s.reduce, at.type, *at.srcs[0]);
+          return lane::horizontal(at.s.reduce, at.type, *at.srcs[0]);
         }},
         {Op::kTranspose, nullptr, &Activation::transpose},
         {Op::kInterleave, [](const At& at) {
@@ -449,6 +405,7 @@ class Activation {
           return from < lanes ? (*at.srcs[0])[from] : (*at.srcs[1])[from - lanes];
         }},
         {Op::kBarrier, nullptr},
+        {Op::kAcross, [](const At& at) { return at(0); }},  // of a sub-group of one
     };
     static_assert(in_order(kRuns));
     const OpRun& row = kRuns[static_cast<int>(s.op)];

@@ -288,7 +288,7 @@ void Emitter::op(const Stmt& s) {
                          llvm::ConstantFP::get(ops.type(Type::kF64, dst.lanes), s.number));
       }
       break;
-    case Op::kMove: value = src[0]; break;
+    case Op::kMove: case Op::kAcross: value = src[0]; break;  // of sub-groups of one
     case Op::kBroadcast: value = ops.repeat(src[0], dst.lanes); break;
     case Op::kInterleave: {
       std::vector<llvm::Value*> parts;

@@ -53,6 +53,7 @@ class GroupWalk {
     if (!s.parallel) return list(s.body, path);
     if (in_group_) return path + ": parallel loops must not nest";
     in_group_ = true;
+    items_ = s.items;
     std::string found = list(s.body, path);
     in_group_ = false;
     return found;
@@ -62,6 +63,13 @@ class GroupWalk {
     if (s.op == Op::kBarrier) {
       if (!in_group_) return path + " barrier: a barrier must stand in a parallel loop";
       if (apart_) return path + " barrier: items may part at a condition around the barrier";
+    }
+    if (s.op == Op::kAcross) {
+      if (!in_group_) return path + " across: sub-groups are of a parallel loop's items";
+      if (apart_) return path + " across: items may part at a condition around the exchange";
+      if (items_ % s.integer != 0) {
+        return concat(path, " across: ", items_, " items make no sub-groups of ", s.integer);
+      }
     }
     if (s.buffer < 0 || has_blocks_) return "";
     const Buffer& b = kernel_.buffers[s.buffer];
@@ -75,6 +83,7 @@ class GroupWalk {
   ItemValues values_;
   const bool has_blocks_;                  // then managed memories are an NPU's
   bool in_group_ = false, apart_ = false;
+  int64_t items_ = 1;                      // of the group
 };
 
 }  // namespace
@@ -96,6 +105,13 @@ bool ItemValues::differ(const Affine& a) const {
 bool ItemValues::differ(const std::vector<Affine>& conditions) const {
   return std::any_of(conditions.begin(), conditions.end(),
                      [&](const Affine& a) { return differ(a); });
+}
+
+bool has_op(const std::vector<Stmt>& list, Op op) {
+  return std::any_of(list.begin(), list.end(), [op](const Stmt& s) {
+    return (s.kind == Stmt::Kind::kOp && s.op == op) || has_op(s.body, op) ||
+           has_op(s.otherwise, op);
+  });
 }
 
 std::string group_defect(const Kernel& kernel) {

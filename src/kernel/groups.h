@@ -22,6 +22,9 @@ class ItemValues {
   std::vector<bool> differ_;
 };
 
+// Whether there is such an operation in the list or inside of its statements.
+bool has_op(const std::vector<Stmt>& list, Op op);
+
 // What is wrong with parallel loops, items and what they have in common, with its place; "" when
 // nothing. REQUIRES: variables and buffers exist.
 std::string group_defect(const Kernel& kernel);

@@ -19,7 +19,9 @@
 //                      side by side, each with variables, registers and private buffers of its own.
 //                      Managed buffers are the group's. kItem is an item's number; what one item
 //                      writes another sees after a kBarrier, at which all of them arrive: it stands
-//                      under no condition, and in no loop, that items may see differently.
+//                      under no condition, and in no loop, that items may see differently; nor does
+//                      a kAcross, by which the items of a sub-group exchange registers, and which
+//                      orders no accesses.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -121,8 +123,11 @@ enum class Op : uint8_t {
   kSlide,                                  // dst lane l = lane l + `integer` of a and then b, which
                                            // follows it: 0 < `integer` < lanes
   kBarrier,                                // of a group's items; they see what others wrote before it
+  kAcross,                                 // dst = a's lanes, each combined by `reduce` with those
+                                           // that a sub-group's other items have: `integer` items
+                                           // that follow each other, from a multiple of it on
 };
-inline constexpr int kOps = static_cast<int>(Op::kBarrier) + 1;  // the last; rows: kernel/ops.cc
+inline constexpr int kOps = static_cast<int>(Op::kAcross) + 1;  // the last; rows: kernel/ops.cc
 
 // Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
 struct View {

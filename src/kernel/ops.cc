@@ -151,6 +151,13 @@ constexpr OpRow kOpRows[kOps] = {
                     "no lanes in between");
     }},
     {Op::kBarrier, "barrier", false, 0, {}, nullptr},
+    {Op::kAcross, "across", true, 1, {kReduce, kSlid}, [](O o) {
+      const Reduce reduce = o.s.reduce;
+      const bool exchanged = size_of(o.dst().type) >= 4;
+      return first({unless(o.s.integer >= 1, "a sub-group needs items"), alike(o.dst(), o.src(0)),
+                    unless(reduce != Reduce::kNone && reduce != Reduce::kProd && exchanged,
+                           "items exchange sums, maxima and minima of 32 and 64 bits")});
+    }},
 };
 static_assert(in_order(kOpRows));
 

@@ -125,6 +125,18 @@ TEST(Emulate, ItemsThatPartAroundABarrierAreNamed) {
   expect_none(with_body("if -v1 + 9 >= 0 {\nbarrier\n}\n"));
 }
 
+TEST(Emulate, ItemsThatMissAnExchangeAreNamed) {
+  expect_report(with_body("if -v1 + 2 >= 0 {\nr1 = across sum 4 r0\n}\n"),
+                {"items ", " of group ", " part at body", ", around an exchange of registers"});
+  expect_report(with_body("for v2 < 2 {\nif v1 - v2 >= 0 {\nr1 = across max 2 r0\n}\n}\n"),
+                {"around an exchange of registers"});
+  expect_none(with_body("if -v0 >= 0 {\nr1 = across sum 4 r0\n}\n"));
+  // It is no barrier: of memory nobody sees more than before.
+  expect_report(with_body("store t[v1] = r0 stride 1\nr1 = across sum 4 r0\n"
+                          "r1 = load t[-v1 + 3] stride 1\n"),
+                {"race for t[", kNoBarrier});
+}
+
 TEST(Emulate, BlocksHaveNoItems) {
   const Kernel kernel = group_kernel(
       R"(kernel b arguments=1 variables=0 workspace=0 private=0 packed=0

@@ -121,6 +121,23 @@ body {
 }
 )";
 
+// Y[64] = of X's rows of 4, in fours, the sums of their elements at one place: by sub-groups of 4
+// items, two of which are a group.
+inline const char* const kGroupAcross =
+    R"(kernel across arguments=2 variables=2 workspace=0 private=0 packed=0
+buffer X f32 64 argument 0
+buffer Y f32 64 argument 1 written
+registers f32x4 2
+body {
+  for v0 < 2 parallel items 8 {
+    int v1 = item
+    r0 = load X[32*v0 + 4*v1] stride 1
+    r1 = across sum 4 r0
+    store Y[32*v0 + 4*v1] = r1 stride 1
+  }
+}
+)";
+
 inline Kernel group_kernel(const std::string& text) {
   const absl::StatusOr<Kernel> kernel = parse_kernel(text);
   EXPECT_TRUE(kernel.ok()) << kernel.status() << "\n" << text;

@@ -8,7 +8,7 @@
 namespace lw {
 namespace {
 
-const char* const kGroupTexts[] = {kGroupGemm, kGroupHalves, kGroupTranspose};
+const char* const kGroupTexts[] = {kGroupGemm, kGroupHalves, kGroupTranspose, kGroupAcross};
 
 // What the kernels compute, by plain loops.
 std::vector<float> plainly(const Kernel& kernel, const GroupArguments& arguments) {
@@ -23,6 +23,10 @@ std::vector<float> plainly(const Kernel& kernel, const GroupArguments& arguments
     }
   } else if (kernel.name == "halves") {
     for (int i = 0; i < 64; ++i) result[i / 16] += arguments[0][i];
+  } else if (kernel.name == "across") {
+    for (int i = 0; i < 64; ++i) {
+      for (int n = 0; n < 4; ++n) result[i] += arguments[0][i / 16 * 16 + 4 * n + i % 4];
+    }
   } else {
     for (int i = 0; i < 64; ++i) result[8 * (i % 8) + i / 8] = arguments[0][i];
   }
@@ -144,6 +148,35 @@ TEST(Groups, BarriersStandWhereAllItemsArrive) {
     if (*c.what == 0) EXPECT_EQ(found, "") << altered;
     else EXPECT_NE(found.find(c.what), found.npos) << found << "\n" << altered;
   }
+}
+
+TEST(Groups, ItemsOfASubGroupExchangeWhatTheyCan) {
+  const std::string text = kGroupAcross, own = "r1 = across sum 4 r0\n";
+  struct Case { const char *by, *what; };
+  const Case cases[] = {
+      {"r1 = across max 8 r0\n", ""},
+      {"r1 = across min 1 r0\n", ""},
+      {"for v2 < 2 {\nr1 = across sum 4 r0\n}\n", ""},
+      {"if -v0 >= 0 {\nr1 = across sum 4 r0\n} else {\nr1 = across max 4 r0\n}\n", ""},
+      {"r1 = across sum 3 r0\n", "8 items make no sub-groups of 3"},
+      {"r1 = across sum 16 r0\n", "8 items make no sub-groups of 16"},
+      {"r1 = across sum 0 r0\n", "a sub-group needs items"},
+      {"r1 = across prod 4 r0\n", "items exchange sums, maxima and minima of 32 and 64 bits"},
+      {"r1 = move r0\nif -v1 + 3 >= 0 {\nr1 = across sum 4 r0\n}\n", "items may part"},
+      {"r1 = across sum 4 r2\n", "lanes differ"},
+  };
+  for (const Case& c : cases) {
+    std::string altered = replaced(replaced(text, own, c.by), "variables=2", "variables=3");
+    altered = replaced(altered, "registers f32x4 2", "registers f32x4 2\nregisters f32x1 1");
+    altered = replaced(altered, "    r0 = load", "    r2 = const 1\n    r0 = load");
+    const std::string found = refusal(altered);
+    if (*c.what == 0) EXPECT_EQ(found, "") << altered;
+    else EXPECT_NE(found.find(c.what), found.npos) << found << "\n" << altered;
+  }
+  const std::string outside = replaced(text, "body {\n", "body {\nr0 = const 1\n" + own);
+  EXPECT_NE(refusal(outside).find("sub-groups are of a parallel loop's items"), outside.npos);
+  std::string narrow = replaced(replaced(text, "f32x4", "i8x4"), "X f32", "X i8");
+  EXPECT_NE(refusal(replaced(narrow, "Y f32", "Y i8")).find("of 32 and 64 bits"), narrow.npos);
 }
 
 TEST(Groups, WhatIsAGroupsStandsInOne) {

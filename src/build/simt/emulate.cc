@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "src/base/message.h"
 #include "src/kernel/blocks.h"
+#include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -91,7 +92,8 @@ class RaceDetector : public ExecutionWatch {
   void diverged(const Stmt& branch, int64_t one, int64_t other) override {
     now_.stmt = numbers_.at(&branch);
     fail(concat("items ", one, " and ", other, " of group ", now_.group, " part at ",
-                paths_[now_.stmt], ", around a barrier"));
+                paths_[now_.stmt], ", around ",
+                has_op({branch}, Op::kBarrier) ? "a barrier" : "an exchange of registers"));
   }
 
  private:

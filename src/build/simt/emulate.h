@@ -17,7 +17,7 @@ struct EmulateOptions {
 //   a race: two items of a group touch the same bytes, at least one writes, and no barrier is
 //     between; or two groups of one loop do, whose order nothing says, unless both write the same
 //   an access out of bounds; a read of managed, private or workspace bytes that were never written
-//   items that part around a barrier
+//   items that part around a barrier, or where they exchange registers
 // kInvalidArgument: blocks, which have no items. REQUIRES: what verify asks but for bounds and for
 // where barriers stand.
 absl::Status emulate(const Kernel& kernel, void* const* arguments,

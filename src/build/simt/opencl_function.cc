@@ -87,10 +87,13 @@ class Function {
                                                target_.group_items));
     }
     depth_ = 1;
-    std::string text = concat("__kernel __attribute__((reqd_work_group_size(", items_,
-                              ", 1, 1)))\nvoid ", name, "(");
     const std::vector<Stmt>& body = grid ? statements[0].body : statements;
     find_uses(body);
+    std::string text = concat("__kernel __attribute__((reqd_work_group_size(", items_, ", 1, 1)))");
+    if (sub_group_ > 1) {
+      text += concat("\n__attribute__((intel_reqd_sub_group_size(", sub_group_, ")))");
+    }
+    text += concat("\nvoid ", name, "(");
     text += parameters(body, prepack, launch) + ") {\n";
     body_.clear();
     declare_memory(body);
@@ -138,10 +141,18 @@ class Function {
     buffers_used_.assign(kernel_.buffers.size(), false);
     buffers_written_.assign(kernel_.buffers.size(), false);
     variables_used_.assign(kernel_.variables, false);
+    sub_group_ = 1;
     lists_ = 0;
     std::vector<int> path;
     visit_list(body, path);
     declared_.assign(kernel_.registers.size(), false);
+  }
+
+  void exchange_in(int64_t sub_group) {
+    if (sub_group != 1 && sub_group != target_.sub_group) {
+      fail(concat("sub-groups of ", sub_group, " items: the device's have ", target_.sub_group));
+    }
+    sub_group_ = std::max(sub_group_, sub_group);
   }
 
   void use_variables(const Affine& a) {
@@ -171,6 +182,7 @@ class Function {
         buffers_used_[s.buffer] = true;
         buffers_written_[s.buffer] = buffers_written_[s.buffer] || s.op == Op::kStore;
       }
+      if (s.kind == Stmt::Kind::kOp && s.op == Op::kAcross) exchange_in(s.integer);
       use_variables(s.a);
       use_variables(s.b);
       use_variables(s.index);
@@ -472,7 +484,7 @@ class Function {
   std::vector<std::string> names_;         // of registers
   std::string index_type_, body_;
   int depth_ = 1, lists_ = 0, blocks_ = 0;  // blocks: transposed
-  int64_t items_ = 1;
+  int64_t items_ = 1, sub_group_ = 1;
   std::vector<Use> uses_;
   std::vector<bool> declared_, buffers_used_, buffers_written_, variables_used_;
   absl::Status failure_;

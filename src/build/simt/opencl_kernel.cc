@@ -7,6 +7,7 @@
 #include "src/base/message.h"
 #include "src/build/simt/opencl_function.h"
 #include "src/build/simt/opencl_text.h"
+#include "src/kernel/groups.h"
 
 namespace lw {
 namespace {
@@ -58,6 +59,9 @@ class Launches {
         [](const Register& r) { return r.type == Type::kF64; });
     std::string text = concat("// ", name_, ": made by Loopwright; OpenCL C 1.2.\n");
     if (doubles) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
+    if (has_op(names_.kernel.prepack, Op::kAcross) || has_op(names_.kernel.body, Op::kAcross)) {
+      text += "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n";
+    }
     return text + (prelude_.text().empty() ? "" : "\n" + prelude_.text()) + functions_;
   }
 

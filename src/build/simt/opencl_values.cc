@@ -265,6 +265,17 @@ std::string horizontal(Reduce reduce, Type type, int lanes, const std::string& a
   return concat(prelude->use(name, text), "(", a, ")");
 }
 
+// Of scalars alone do sub-groups make sums: each lane by itself.
+std::string across(Reduce reduce, Type type, int lanes, const std::string& a) {
+  const char* const word = reduce == Reduce::kSum   ? "sub_group_reduce_add("
+                           : reduce == Reduce::kMax ? "sub_group_reduce_max("
+                                                    : "sub_group_reduce_min(";
+  if (lanes == 1) return concat(word, a, ")");
+  std::vector<std::string> all;
+  for (int l = 0; l < lanes; ++l) all.push_back(concat(word, a, cl_lane(l, lanes), ")"));
+  return literal(type, lanes, all);
+}
+
 }  // namespace
 
 std::string cl_iota(Type type, int lanes, const std::string& base, int64_t stride) {
@@ -322,6 +333,8 @@ std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std:
     case Op::kCast: return cast(dst.type, type_of(0), dst.lanes, reg(0), prelude);
     case Op::kHorizontal:
       return horizontal(s.reduce, dst.type, kernel.registers[s.srcs[0]].lanes, reg(0), prelude);
+    case Op::kAcross:
+      return s.integer == 1 ? reg(0) : across(s.reduce, dst.type, dst.lanes, reg(0));
     case Op::kInterleave: {
       std::vector<std::string> lanes;
       const int n = static_cast<int>(s.many.size()), each = dst.lanes / n;
