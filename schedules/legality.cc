@@ -178,7 +178,8 @@ absl::Status check_loops(const Nest& nest, int stage) {
         return infeasible(concat("parallel loop ", loop.name, " would run a reduction"));
       }
     }
-    if (loop.kind == LoopKind::kItem && is_reduction(s, loop) &&
+    const bool exchanges = nest.stages[root_of(nest, stage)].items > 0 && l >= run_begin(s);
+    if (loop.kind == LoopKind::kItem && is_reduction(s, loop) && !exchanges &&
         nest.checks(Legality::kParallelReduction)) {
       return infeasible(concat("loop ", loop.name, " would share a reduction among items"));
     }
@@ -262,6 +263,11 @@ int depth_within(const Nest& nest, int stage, int host) {
 bool has_parallel(const Stage& stage) {
   return std::any_of(stage.loops.begin(), stage.loops.end(),
                      [](const Loop& loop) { return loop.kind == LoopKind::kParallel; });
+}
+
+int root_of(const Nest& nest, int stage) {
+  while (nest.stages[stage].place == Place::kAt) stage = nest.stages[stage].host;
+  return stage;
 }
 
 bool inside_parallel(const Nest& nest, int stage) {

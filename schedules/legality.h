@@ -48,6 +48,8 @@ absl::Status check_legal(const Nest& nest, int stage);
 // its epilogues; -1 when it does not run inside host.
 int depth_within(const Nest& nest, int stage, int host);
 bool inside_parallel(const Nest& nest, int stage);
+// The stage at the root at whose loops it stands, itself or by others.
+int root_of(const Nest& nest, int stage);
 bool has_parallel(const Stage& stage);
 
 // Cuts the loop at `position` (tile T) into sizes.size() + 1 loops NAME.0 .. NAME.n, whose tiles

@@ -55,7 +55,10 @@
 // dealt to them in turn. All that stands at other loops, or in no loop, each of them does for itself,
 // but for what has `memory` >= 0, copies and stages at loops outside of theirs: that lies where all see
 // it, over the box that all of them read. With several `slots` the iterations of a copy's loop use them
-// in turn, and each fetches, before all else, what the next one reads.
+// in turn, and each fetches, before all else, what the next one reads. Where a stage at the root has
+// `items` > 0, its groups are sub-groups of so many, whatever its loops say, which exchange registers:
+// it, and what stands at its loops, may have a kItem loop that runs a reduction, in the run. Each item
+// accumulates its iterations, and all get what all have accumulated; at the root the first keeps it.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to
@@ -150,6 +153,7 @@ struct Stage {
   int64_t group = 0;
   bool wide = false;
 
+  int64_t items = 0;                       // of a group, which is a sub-group; 0: loops say how many
   int memory = -1;                         // managed, of the target; -1: none
   int slots = 1;
   int variant = -1;                        // of the target's instruction; -1: registers

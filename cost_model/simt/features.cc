@@ -53,6 +53,7 @@ double groups_us(const Nest& nest) {
       if (stage.loops[l].kind == LoopKind::kParallel) groups = count;
       if (stage.loops[l].kind == LoopKind::kItem) items = count, inside = l + 1;
     }
+    if (stage.items > 0) items = static_cast<double>(stage.items);
     // Items in step meet at once, others one after the other.
     const double each = target.barrier_us * std::ceil(items / target.simd);
     us += groups * (target.group_us + meetings(nest, s, inside) * each) / target.units;

@@ -7,24 +7,48 @@
 // the items of a group share; there are as many items. 0 loops: the item is alone in its group.
 // Of a stage that stands at another's loop, outside of those that items share there, any run of
 // loops: the items compute it together, its result is where all of them see it.
+// Where the target has sub-groups the loop may run a sum, a maximum or a minimum: the group is one of
+// these then, whose items exchange what each has accumulated, and all have it.
 #include <algorithm>
 
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {
 
-absl::Status check_shareable(const Nest& nest, int stage, int position) {
+// Of loops of a reduction: that registers may be exchanged, and that all come to where they are.
+absl::Status check_exchange(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  if (s.place != Place::kAt && !has_parallel(s)) {
+    return infeasible(concat(s.name, " is of no group"));
+  }
+  const bool wide = is_narrow(tensor.type) || size_of(tensor.type) >= 4;  // the one: as f32
+  if (tensor.reduce == Reduce::kProd || !wide) {
+    return infeasible(concat("items do not exchange what ", s.name, " accumulates"));
+  }
+  for (const Stage& other : nest.stages) {
+    if (other.place == Place::kAt && other.host == stage) {
+      return infeasible(concat(other.name, " stands at a loop of ", s.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status check_shareable(const Nest& nest, int stage, int position, bool exchanges) {
   const Stage& s = nest.stages[stage];
   if (position < 0 || position >= tile_begin(s)) {
     return infeasible(concat(s.name, " has no such loop"));
   }
   const Loop& loop = s.loops[position];
   if (loop.kind != LoopKind::kSerial) return infeasible(concat(loop.name, " is not serial"));
-  if (is_reduction(s, loop)) return infeasible(concat(loop.name, " runs a reduction"));
+  if (is_reduction(s, loop) != exchanges) {
+    return infeasible(concat(loop.name, " runs ", exchanges ? "no" : "a", " reduction"));
+  }
   return absl::OkStatus();
 }
 
@@ -41,16 +65,29 @@ bool moves_back(const Stage& stage, const Loop& shared) {
   });
 }
 
+// Whether the items would exchange what they accumulate in the loop.
+bool is_exchanged(const Nest& nest, int stage, int position) {
+  const Stage& s = nest.stages[stage];
+  return simt(*nest.target).sub_group > 1 && position >= 0 && position < tile_begin(s) &&
+         is_reduction(s, s.loops[position]);
+}
+
 absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
-  const int64_t most = simt(*nest.target).group_items;
+  const SimtTarget& target = simt(*nest.target);
+  const bool exchanges = is_exchanged(nest, stage, position);
+  if (exchanges) RETURN_IF_ERROR(check_exchange(nest, stage));
   for (int64_t n = 0; n < count; ++n) {
-    RETURN_IF_ERROR(check_shareable(nest, stage, position + (n > 0)));
+    RETURN_IF_ERROR(check_shareable(nest, stage, position + (n > 0), exchanges));
     if (n > 0) RETURN_IF_ERROR(merge_loops(nest, stage, position));
   }
   Stage& s = nest.stages[stage];
-  const int64_t items = trips(s, position);
-  if (s.place == Place::kAt) s.memory = kLocalMemory;
-  else if (items > most) return infeasible(concat("a group of ", items, " items, of ", most));
+  const int64_t items = s.items > 0 ? s.items : trips(s, position);
+  if (exchanges && trips(s, position) < 2) return infeasible("a single tile is nothing to share");
+  if (exchanges) nest.stages[root_of(nest, stage)].items = target.sub_group;
+  else if (s.place == Place::kAt) s.memory = kLocalMemory;
+  else if (items > target.group_items) {
+    return infeasible(concat("a group of ", items, " items, of ", target.group_items));
+  }
   if (moves_back(s, s.loops[position])) {
     return infeasible(concat("two items would compute the end of ", s.loops[position].name));
   }
@@ -90,6 +127,8 @@ absl::Status apply_items(Nest& nest, const Step& step) {
 std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{0, 0}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
+  // A sub-group has its items in any case: alone none of them is.
+  if (stage.ok() && nest.stages[*stage].items > 0) domain.clear();
   if (!stage.ok() || !check_grid(nest.stages[*stage]).ok()) return domain;
   const int end = tile_begin(nest.stages[*stage]);
   for (int position = first_inside(nest.stages[*stage]); position < end; ++position) {

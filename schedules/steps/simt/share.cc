@@ -24,6 +24,9 @@ absl::Status check_shared_copy(const Nest& nest, int copy) {
   if (host.place != Place::kRoot || items < 0) {
     return infeasible(concat("no group reads ", c.name));
   }
+  if (at >= items && is_reduction(host, host.loops[items])) {
+    return infeasible(concat("items accumulate by themselves in ", host.loops[items].name));
+  }
   // Items whose tiles differ in size run code of their own, in which the others meet nobody.
   for (int p = 0; p < static_cast<int>(host.loops[items].parts.size()); ++p) {
     const LoopPart& part = host.loops[items].parts[p];

@@ -2,6 +2,8 @@
 // itself, where it is too much for registers and the item is alone in its group.
 #include "src/lower/simt/lower_simt.h"
 
+#include <algorithm>
+
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -56,6 +58,15 @@ absl::Status check_private(const Kernel& kernel, const std::vector<bool>& in_com
   return infeasible(concat("each item of a group needs ", bytes, " bytes of private memory"));
 }
 
+// Registers are exchanged by sub-groups as the target has them.
+bool exchanges_elsewhere(const std::vector<Stmt>& list, int sub_group) {
+  return std::any_of(list.begin(), list.end(), [&](const Stmt& s) {
+    const bool across = s.kind == Stmt::Kind::kOp && s.op == Op::kAcross;
+    return (across && s.integer != 1 && s.integer != sub_group) ||
+           exchanges_elsewhere(s.body, sub_group) || exchanges_elsewhere(s.otherwise, sub_group);
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
@@ -69,6 +80,9 @@ absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options)
   if (local > target.local_bytes) {
     return infeasible(concat("a group needs ", local, " bytes of local memory, of ",
                              target.local_bytes));
+  }
+  if (exchanges_elsewhere(kernel.body, target.sub_group)) {
+    return infeasible("a group that exchanges registers is no sub-group");
   }
   RETURN_IF_ERROR(place_barriers(kernel));
   if (const std::string defect = group_defect(kernel); !defect.empty()) return infeasible(defect);

@@ -3,6 +3,9 @@
 // Lanes that run along the reduction are combined. Where outer reduction loops keep partial sums in
 // memory, those are added, except at a point's first visit; what is stored is a partial sum again,
 // until the last visit applies the epilogue.
+#include <algorithm>
+#include <utility>
+
 #include "src/lower/tiles/rows.h"
 
 namespace lw::lowering {
@@ -66,6 +69,13 @@ Value join(Registers& registers, const Tensor& tensor, std::vector<Value> parts)
   return parts[0];
 }
 
+// Whether each item of a group has accumulated a part.
+bool exchanges(const Stage& stage) {
+  return std::any_of(stage.loops.begin(), stage.loops.end(), [&](const Loop& loop) {
+    return loop.kind == LoopKind::kItem && is_reduction(stage, loop);
+  });
+}
+
 Results results_of(Frame& f, Evaluator& evaluator, const Accumulators& accumulators) {
   const Tensor& tensor = f.e.tensor(f.stage.tensor);
   const bool partials = vector_reduces(f);
@@ -86,6 +96,9 @@ Results results_of(Frame& f, Evaluator& evaluator, const Accumulators& accumulat
   // One after the other: a backend makes those that follow each other together.
   for (Value& value : results.values) {
     if (partials) value = evaluator.registers().horizontal(tensor.reduce, value);
+    if (exchanges(f.stage)) {
+      value = evaluator.registers().across(tensor.reduce, value, f.e.items);
+    }
   }
   return results;
 }
@@ -116,13 +129,8 @@ void finish(Frame& f, Evaluator evaluator, const Results& results) {
   }
 }
 
-}  // namespace
-
-void finish_accumulators(Frame& f, const Accumulators& accumulators) {
+void keep(Frame& f, Evaluator evaluator, const Results& results) {
   Emitter& e = f.e;
-  if (e.counting) return count_results(f, false);
-  Evaluator evaluator(e, f.s, {});
-  const Results results = results_of(f, evaluator, accumulators);
   const bool in_memory = accumulates_in_memory(f.stage);
   if (in_memory && f.never_first) {
     add_stored(f, evaluator.memory(), results);
@@ -145,6 +153,23 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
     e.emit_into(if_last.otherwise, [&] { store_partial(f, evaluator.memory(), results); });
     e.emit(std::move(if_last));
   }
+}
+
+}  // namespace
+
+void finish_accumulators(Frame& f, const Accumulators& accumulators) {
+  Emitter& e = f.e;
+  if (e.counting) return count_results(f, false);
+  Evaluator evaluator(e, f.s, {});
+  const Results results = results_of(f, evaluator, accumulators);
+  if (e.items == 1 || f.stage.place != Place::kRoot || !exchanges(f.stage)) {
+    return keep(f, std::move(evaluator), results);
+  }
+  Stmt first_item;                         // all have it, and where it goes it goes once
+  first_item.kind = Stmt::Kind::kIf;
+  first_item.conditions.push_back(e.item() * -1);
+  e.emit_into(first_item.body, [&] { keep(f, evaluator, results); });
+  e.emit(std::move(first_item));
 }
 
 }  // namespace lw::lowering

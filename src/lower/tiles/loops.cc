@@ -5,10 +5,12 @@
 // the last tile moved back (kShift). Fused and parallel loops decide by a branch what serial loops
 // peel.
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/lower/tiles/rows.h"
 #include "src/lower/tiles/tile.h"
 
 namespace lw::lowering {
@@ -67,8 +69,9 @@ void tracked(Frame& f, bool track, const Visit& visit, const Body& body) {
   f.never_last = never_last;
 }
 
-// As many as the stage's first loop that is shared among items has iterations.
+// As many as the stage says, or its first loop that is shared among items has iterations.
 int64_t group_items(const Stage& stage) {
+  if (stage.items > 0) return stage.items;
   for (size_t l = 0; l < stage.loops.size(); ++l) {
     if (stage.loops[l].kind == LoopKind::kItem) return trips(stage, static_cast<int>(l));
   }
@@ -176,6 +179,9 @@ void deal(Frame& f, const Loop& loop, int64_t count,
       body(e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1));
     };
     if (!meets_inside(f, loop)) return only_where(e, {has_one}, clamped);
+    if (is_reduction(f.stage, loop) && e.failure.ok()) {
+      e.failure = infeasible("items would meet where some of them accumulate");
+    }
     f.working.push_back(has_one);
     clamped();
     f.working.pop_back();
@@ -426,6 +432,11 @@ void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
           .lanes = stage_lanes(e.nest, s),
           .guards = guards_of(e, s)};
   f.decided.assign(f.guards.size(), false);
+  // Items in company have no vectors along a reduction that a whole tile does not fill.
+  if (vector_reduces(f) && std::max(e.items, group_items(stage)) > 1) {
+    const int64_t points = range_of(stage, static_cast<int>(stage.loops.size()) - 1);
+    f.lanes = static_cast<int>(std::min<uint64_t>(f.lanes, std::bit_ceil<uint64_t>(points)));
+  }
   if (stage.factored_axis >= 0) f.axes[0] = {affine(0), 1, {}};
   outer_loops(f, 0);
 }

@@ -144,6 +144,15 @@ Value Registers::horizontal(Reduce reduce, Value value) {
   return emit(std::move(stmt), type_of(value), 1);
 }
 
+Value Registers::across(Reduce reduce, Value value, int64_t items) {
+  Stmt stmt;
+  stmt.op = Op::kAcross;
+  stmt.reduce = reduce;
+  stmt.integer = items;
+  stmt.srcs[0] = value.reg;
+  return emit(std::move(stmt), type_of(value), value.lanes);
+}
+
 Value Registers::interleave(const std::vector<Value>& values) {
   int lanes = 1;
   for (const Value& value : values) lanes = std::max(lanes, value.lanes);

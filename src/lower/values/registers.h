@@ -41,6 +41,8 @@ class Registers {
   Value convert(Type type, Value value);
   void move(Value into, Value value);
   Value horizontal(Reduce reduce, Value value);  // its lanes combined
+  // Each lane combined with what the other items of a sub-group of so many have there.
+  Value across(Reduce reduce, Value value, int64_t items);
   // Lane l of each, one after the other, for every l.
   Value interleave(const std::vector<Value>& values);
   // As many as they have lanes, a power of two: lane i of each in the order of the vectors.
