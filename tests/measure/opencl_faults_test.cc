@@ -227,6 +227,27 @@ TEST_F(FakeOpenClTest, ItIsATargetAsItDescribesItself) {
   EXPECT_EQ(target->name, "opencl:fake-board");
 }
 
+TEST_F(FakeOpenClTest, SubGroupsAreOfASizeThatAKernelMayAskFor) {
+  const std::string both = "extensions=cl_intel_subgroups cl_intel_required_subgroup_size";
+  struct Case { std::string says; int items; };
+  int count = 0;
+  for (const Case& c : {Case{"", 1}, {"sub_groups=8:16", 1}, {both, 1},
+                        {"extensions=cl_intel_subgroups,sub_groups=8:16", 1},
+                        {both + ",sub_groups=8:16:32", 16}, {both + ",sub_groups=32:64", 32},
+                        {both + ",sub_groups=8:4", 8}, {both + ",sub_groups=0:1:8:4000000", 8},
+                        {both + ",group=8,sub_groups=8:16", 8}, {both + ",sub_groups=512", 1}}) {
+    SCOPED_TRACE(c.says);
+    behave(c.says);
+    const std::string name = concat(path_, "_", ++count, ".so");
+    std::filesystem::create_symlink(LW_BINARY_DIR "/libfake_opencl.so", name);
+    setenv("LOOPWRIGHT_OPENCL", name.c_str(), 1);
+    const absl::StatusOr<Target> target = opencl_target("0");
+    unlink(name.c_str());
+    ASSERT_TRUE(target.ok()) << target.status();
+    EXPECT_EQ(simt(*target).sub_group, c.items);
+  }
+}
+
 TEST_F(FakeOpenClTest, AProbeIsKeptAndItsTargetsConstantsAreOfIt) {
   const std::string state = path_ + ".state";
   setenv("XDG_STATE_HOME", state.c_str(), 1);

@@ -47,7 +47,7 @@ constexpr Uint kDeviceType = 0x1000, kMaxComputeUnits = 0x1002, kMaxWorkGroupSiz
                kEndianLittle = 0x1026, kDeviceAvailable = 0x1027, kCompilerAvailable = 0x1028,
                kDeviceName = 0x102b, kDeviceVendor = 0x102c, kDriverVersion = 0x102d,
                kDeviceVersion = 0x102f, kDeviceExtensions = 0x1030,
-               kNativeVectorWidthFloat = 0x103a;
+               kNativeVectorWidthFloat = 0x103a, kSubGroupSizesIntel = 0x4108;
 
 struct Api {
   Int (*GetPlatformIDs)(Uint, Platform*, Uint*);

@@ -17,6 +17,7 @@ namespace lw {
 namespace {
 
 constexpr cl::Uint kMostDevices = 64;      // of a platform, and of platforms
+constexpr size_t kMostSizes = 16;          // of sub-groups
 
 // What a driver says, whose strings may have no end and whose sizes may be anything.
 class Questions {
@@ -38,6 +39,15 @@ class Questions {
     T value = 0;
     if (api_.GetDeviceInfo(device_, what, sizeof value, &value, nullptr) != cl::kSuccess) return 0;
     return value;
+  }
+  // Ascending, of a list of sizes that mean something.
+  std::vector<uint64_t> sizes(cl::Uint what) const {
+    size_t values[kMostSizes] = {}, bytes = 0;
+    if (api_.GetDeviceInfo(device_, what, sizeof values, values, &bytes) != cl::kSuccess) return {};
+    std::vector<uint64_t> sizes(values, values + std::min(kMostSizes, bytes / sizeof *values));
+    std::erase_if(sizes, [](uint64_t size) { return size < 2 || size > 1024; });
+    std::sort(sizes.begin(), sizes.end());
+    return sizes;
   }
 
  private:
@@ -88,6 +98,11 @@ OpenClDevice describe_opencl(const cl::Api& api, cl::DeviceId id, const std::str
   const std::string words = concat(" ", d.extensions, " ");
   d.fp64 = words.find(" cl_khr_fp64 ") != std::string::npos;
   d.half = words.find(" cl_khr_fp16 ") != std::string::npos;
+  // What it takes to have a size by asking for it, and to exchange registers in OpenCL C 1.2.
+  if (words.find(" cl_intel_required_subgroup_size ") != std::string::npos &&
+      words.find(" cl_intel_subgroups ") != std::string::npos) {
+    d.sub_groups = ask.sizes(cl::kSubGroupSizesIntel);
+  }
   d.nonsense = find_nonsense(d);
   if (d.nonsense.empty() && ask.number<cl::Uint>(cl::kCompilerAvailable) == 0) {
     d.nonsense = "its driver has no compiler";
@@ -141,7 +156,9 @@ std::string to_bytes(const OpenClDevice& d) {
                           d.float_lanes}) {
     w.put(number);
   }
-  return w.put(d.local_real).put(d.fp64).put(d.half).bytes();
+  w.put(d.local_real).put(d.fp64).put(d.half).put(uint64_t{d.sub_groups.size()});
+  for (uint64_t size : d.sub_groups) w.put(size);
+  return w.bytes();
 }
 
 OpenClDevice from_bytes(std::string_view bytes) {
@@ -159,6 +176,8 @@ OpenClDevice from_bytes(std::string_view bytes) {
   d.local_real = r.get<bool>();
   d.fp64 = r.get<bool>();
   d.half = r.get<bool>();
+  d.sub_groups.resize(std::min<uint64_t>(kMostSizes, r.get<uint64_t>()));
+  for (uint64_t& size : d.sub_groups) size = r.get<uint64_t>();
   return d;
 }
 

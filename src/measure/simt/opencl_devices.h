@@ -19,6 +19,7 @@ struct OpenClDevice {
   uint64_t units = 0, group_items = 0, mhz = 0, address_bits = 0, buffer_bytes = 0,
            memory_bytes = 0, line_bytes = 0, cache_bytes = 0, local_bytes = 0, float_lanes = 0;
   bool local_real = false, fp64 = false, half = false;
+  std::vector<uint64_t> sub_groups;        // sizes that a kernel may ask for
   std::string nonsense;                    // that the driver says of it; "": it can be used
 
   bool is_processor() const { return (type & cl::kDeviceTypeCpu) != 0; }

@@ -63,6 +63,19 @@ void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
   }
 }
 
+// Of the sizes that the device offers, one whose items make a vector of floats, or, where items are
+// no lanes of vectors, one of 16 or more. 1: it has none.
+int sub_group_of(const OpenClDevice& d, const SimtTarget& part) {
+  constexpr uint64_t kEnough = 16;
+  const uint64_t wanted =
+      d.is_processor() ? static_cast<uint64_t>(part.vector_bytes) / size_of(Type::kF32) : kEnough;
+  uint64_t size = 1;                       // of a group's at most
+  for (uint64_t offered : d.sub_groups) {
+    if (size < wanted && offered <= d.group_items) size = offered;
+  }
+  return static_cast<int>(size);
+}
+
 // Of what its driver says and, where there is one, of the probe.
 absl::StatusOr<Target> describe_itself(const OpenClDevice& d, const OpenClProbe* probe) {
   ASSIGN_OR_RETURN(Target target, find_target(d.is_processor() ? "opencl_cpu" : "opencl_gpu"));
@@ -79,6 +92,7 @@ absl::StatusOr<Target> describe_itself(const OpenClDevice& d, const OpenClProbe*
   part.half = d.half;
   if (d.is_processor()) as_processors(d, &target, &part);
   else as_accelerator(d, &target, &part);
+  part.sub_group = sub_group_of(d, part);
   if (probe != nullptr) apply_probe(d, *probe, &target, &part);
   if (!d.fp64) {
     std::erase_if(target.atoms, [](const Atom& atom) { return atom.acc == Type::kF64; });

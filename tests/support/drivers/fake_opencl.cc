@@ -5,6 +5,7 @@
 //
 //   no_platform, no_device, list_hangs, list_dies, gone=FILE (no device while there is such a file)
 //   units=N, group=N, buffer=N, memory=N, local=N   limits it says it has
+//   extensions=WORD WORD, sub_groups=N:N            that it says it has
 //   alloc=N                                         bytes that it gives at most, whatever it says
 //   clock_zero, clock_back, clock_slow (in another unit), clock_wild   what its events say
 //   log=FILE                                        a line for each build: "source PID", "binary PID"
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -104,6 +106,14 @@ Int answer_number(uint64_t value, size_t room, void* out, size_t* size) {
   return answer(&number, sizeof number, room, out, size);
 }
 
+Int answer_sizes(const std::string& list, size_t room, void* out, size_t* size) {
+  std::vector<size_t> sizes;
+  for (size_t at = 0; at < list.size(); at = std::min(list.find(':', at), list.size()) + 1) {
+    sizes.push_back(std::strtoull(list.c_str() + at, nullptr, 10));
+  }
+  return answer(sizes.data(), sizes.size() * sizeof(size_t), room, out, size);
+}
+
 void compute(const FakeKernel& kernel) {
   constexpr int kRows = 20, kColumns = 24, kInner = 16;
   const float* a = reinterpret_cast<const float*>(kernel.arguments[0]->bytes.data());
@@ -166,6 +176,8 @@ Int clGetDeviceInfo(Object*, Uint what, size_t room, void* out, size_t* size) {
     case 0x102c: return answer_text("Fakes", room, out, size);
     case 0x102d: return answer_text("1.0", room, out, size);
     case 0x102f: return answer_text("OpenCL 1.2 fake", room, out, size);
+    case 0x1030: return answer_text(setting("extensions"), room, out, size);
+    case 0x4108: return answer_sizes(setting("sub_groups"), room, out, size);
     default: return kInvalidValue;
   }
 }
