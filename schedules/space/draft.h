@@ -28,6 +28,7 @@ struct Draft {
   bool flat = true;                        // elementwise maps run over all their axes as one
   bool vector_reduction = false;           // lanes run along reductions that take it
   bool groups = false;                     // of several items, where machines have groups
+  bool sub_groups = false;                 // which exchange registers
   bool transformed = false;                // convolutions are cut into products (rules/winograd.cc)
   bool chosen = false;                     // no choice is left: only its stages are to be tiled
   std::string name = {}, suffix = {};      // of the sketch, in the order in which it is read
@@ -116,5 +117,7 @@ std::string loop_of(const Stage& stage, int axis);
 int loops_around_attached(const Nest& nest, int stage);
 // Whether it is a map at the root at whose rows others stand.
 bool hosts_rows(const Nest& nest, int stage);
+// Whether it is a reduction at the root of one axis, along which what it reads lies together.
+bool reduces_rows(const Nest& nest, int stage);
 
 }  // namespace lw::rules

@@ -181,4 +181,19 @@ bool hosts_rows(const Nest& nest, int stage) {
          loops_around_attached(nest, stage) > 0;
 }
 
+bool reduces_rows(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const bool whole = s.place == Place::kRoot && s.copy_of < 0 && s.factored_axis < 0 &&
+                     s.axis_value.empty() && loops_around_attached(nest, stage) == 0;
+  if (!whole || is_map(nest, stage) || has_reuse(nest, stage) || s.loops.size() < 2) return false;
+  const auto reduces = [&](const Loop& loop) { return is_reduction(s, loop); };
+  if (std::count_if(s.loops.begin(), s.loops.end(), reduces) != 1) return false;
+  const LoopPart& last = s.loops.back().parts[0];
+  if (!reduces(s.loops.back()) || last.tile != 1 || s.axes[last.axis].extent < 2) return false;
+  const std::vector<Address> read = addresses(nest, stage);
+  return std::any_of(read.begin(), read.end(), [&](const Address& address) {
+    return address.affine && address.stride[last.axis] == 1;
+  });
+}
+
 }  // namespace lw::rules

@@ -12,6 +12,7 @@
 
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
+#include "src/build/simt/emulate.h"
 #include "src/kernel/blocks.h"
 #include "tests/kernels/random_shapes.h"
 #include "tests/support/close_results.h"
@@ -82,6 +83,22 @@ inline std::string wrong_result(const HeldProgram& held, const std::vector<Data>
     if (!wrong.empty()) return wrong;
   }
   return "";
+}
+
+// Whichever order items run in.
+inline void expect_no_race(const Kernel& kernel, const Program& program, const std::vector<Data>& in) {
+  std::vector<Data> memory = in;
+  for (int t : outputs(program)) {
+    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes(program.tensors[t])))});
+  }
+  std::vector<void*> arguments;
+  for (Data& data : memory) arguments.push_back(data.bytes.data());
+  for (const ItemOrder::Kind kind : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kShuffled}) {
+    EmulateOptions options;
+    options.order.kind = kind;
+    const absl::Status status = emulate(kernel, arguments.data(), options);
+    EXPECT_TRUE(status.ok()) << status << print(kernel);
+  }
 }
 
 class DrawnSpace {

@@ -9,10 +9,8 @@
 #include "schedules/targets/simt/simt_target.h"
 #include "src/build/simt/backend.h"
 #include "src/build/simt/emulate.h"
-#include "src/measure/simt/opencl_call.h"
-#include "src/measure/simt/opencl_session.h"
-#include "src/measure/simt/opencl_target.h"
 #include "tests/kernels/oclgrind.h"
+#include "tests/kernels/opencl_device.h"
 #include "tests/kernels/opencl_draws.h"
 #include "tests/kernels/ulps.h"
 #include "tests/lower/group_kernels.h"
@@ -22,76 +20,18 @@
 namespace lw {
 namespace {
 
-// A driver in this process. The tests are skipped where there is none.
-struct OnDevice {
-  std::shared_ptr<const Target> target;
-  std::unique_ptr<OpenClSession> session;
-  std::string lacks;
-};
-
 OnDevice& device() {
-  static OnDevice* const opened = [] {
-    auto* d = new OnDevice;
-    const absl::StatusOr<OpenClDevice> found = find_opencl_device(concat(setting("LW_DEVICE", 0)));
-    absl::StatusOr<Target> target = opencl_target(concat(setting("LW_DEVICE", 0)));
-    if (!found.ok() || !target.ok()) {
-      d->lacks = found.ok() ? target.status().ToString() : found.status().ToString();
-      return d;
-    }
-    absl::StatusOr<std::unique_ptr<OpenClSession>> session = OpenClSession::open(*found);
-    if (!session.ok()) {
-      d->lacks = session.status().ToString();
-      return d;
-    }
-    d->target = std::make_shared<const Target>(*std::move(target));
-    d->session = *std::move(session);
-    return d;
-  }();
+  static OnDevice* const opened = new OnDevice(open_device(concat(setting("LW_DEVICE", 0))));
   return *opened;
 }
 
-// The outputs of a call, of so many bytes, of which all that is to be written began as poison.
 absl::StatusOr<std::vector<Data>> run_there(const Kernel& kernel, const std::vector<int64_t>& out,
                                             const std::vector<Data>& in) {
-  OpenClSession& session = *device().session;
-  ASSIGN_OR_RETURN(const Artifact artifact, opencl_backend().build(kernel, *device().target));
-  ASSIGN_OR_RETURN(const OpenClProgram code, parse_opencl_program(artifact.bytes));
-  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> call, OpenClCall::load(&session, code));
-  std::vector<Data> memory = in, results;
-  for (const int64_t bytes : out) {
-    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes))});
-  }
-  std::vector<void*> arguments;
-  for (Data& data : memory) arguments.push_back(data.bytes.data());
-  RETURN_IF_ERROR(call->write_inputs(arguments.data()));
-  RETURN_IF_ERROR(call->enqueue_prepack());
-  RETURN_IF_ERROR(call->enqueue());
-  RETURN_IF_ERROR(session.finish());
-  RETURN_IF_ERROR(call->read_outputs(arguments.data()));
-  ASSIGN_OR_RETURN(const bool intact, call->intact());
-  if (!intact) return absl::DataLossError("wrote beside an output");
-  for (size_t i = in.size(); i < memory.size(); ++i) results.push_back(std::move(memory[i]));
-  return results;
+  return run_on(device(), kernel, out, in);
 }
 
 // That the emulator is slow for.
 constexpr double kFewFlops = 2e5;
-
-// Whichever order items run in.
-void expect_no_race(const Kernel& kernel, const Program& program, const std::vector<Data>& in) {
-  std::vector<Data> memory = in;
-  for (int t : outputs(program)) {
-    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes(program.tensors[t])))});
-  }
-  std::vector<void*> arguments;
-  for (Data& data : memory) arguments.push_back(data.bytes.data());
-  for (const ItemOrder::Kind kind : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kShuffled}) {
-    EmulateOptions options;
-    options.order.kind = kind;
-    const absl::Status status = emulate(kernel, arguments.data(), options);
-    EXPECT_TRUE(status.ok()) << status << print(kernel);
-  }
-}
 
 // One whose size the device's compiler is fit for; nullopt: there is none, or in vain.
 std::optional<Scheduled> draw_small(const DrawnSpace& space, bool grouped, Rng& rng) {

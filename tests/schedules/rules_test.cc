@@ -2,7 +2,8 @@
 // holds
 //   === title
 //   program text
-//   --- branch NAME | tile NAME [threads N] [on TARGET] [winograd] [dot] [reduction]
+//   --- branch NAME | tile NAME [threads N] [on TARGET] [winograd] [dot] [reduction] [groups]
+//       [sub-groups]
 //   the steps that stand in the draft already
 //   --- branches | tiles | declines
 //   the steps that the rule adds, "?" where a number is to be drawn; with their sketch's name,
@@ -92,6 +93,7 @@ TextCase run_rule(const TextCase& c) {
   EXPECT_FALSE(draft.failed) << c.title << ": " << draft.why;
   draft.dot_products = options.find(" dot ") != std::string::npos;
   draft.groups = options.find(" groups ") != std::string::npos;
+  draft.sub_groups = options.find(" sub-groups ") != std::string::npos;
   draft.vector_reduction = options.find(" reduction ") != std::string::npos;
   draft.transformed = tiles && start->winograd;
   now.sections.back() = tiles ? tiles_of(*rule, std::move(draft))

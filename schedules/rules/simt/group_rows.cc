@@ -6,8 +6,15 @@
 //   register_tile(Y, j; open), split(Y, j.0; open)     the host: its rows are the grid
 //   parallel(Y, rows), items(Y; open)
 //
+// Where a row is a sub-group's, of each stage
+//
+//   split(top, j; open), vectorize(top, j.1), items(top; all of j.0)
+//
+// where an item's tile may be a single point, as it has company that hides what it waits for; and
+// nothing is combined by way of memory.
+//
 // Neighbours in a group take neighbouring tiles of maps, so that what they load together lies
-// together; of a reduction each takes a part of the row.
+// together; of a reduction each takes a part of the row, but in a sub-group neighbouring tiles.
 #include <algorithm>
 
 #include "schedules/space/rule.h"
@@ -68,10 +75,22 @@ void tile_map_of_row(Draft& d, const std::string& name, const std::string& j) {
   fixed(d, "items", {name}, {position_of(d, name, j + ".0"), 1});
 }
 
+// Ends are code of their own, so that all of a row's tiles are dealt to the items.
+void tile_by_sub_group(Draft& d, int stage, const std::string& name, const std::string& j) {
+  const bool is_host = hosts_rows(d.nest, stage);
+  const int64_t rows = is_host ? loops_around_attached(d.nest, stage) : 0;
+  open(d, "split", {name, j}, {1, 0});
+  fixed(d, "vectorize", {name, j + ".1"});
+  if (is_host) fixed(d, "parallel", {name}, {0, rows});
+  if (!d.failed) fixed(d, "items", {name}, {position_of(d, name, j + ".0"), 1});
+}
+
 void tile(Draft& d, int stage) {
   const std::string name = d.nest.stages[stage].name;
   const std::string j = loop_of(d.nest.stages[stage], row_axis(d.nest, stage));
-  if (hosts_rows(d.nest, stage)) {
+  if (d.sub_groups) {
+    tile_by_sub_group(d, stage, name, j);
+  } else if (hosts_rows(d.nest, stage)) {
     tile_host(d, name, j, loops_around_attached(d.nest, stage));
   } else if (is_map(d.nest, stage)) {
     tile_map_of_row(d, name, j);

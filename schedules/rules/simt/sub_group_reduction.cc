@@ -1,0 +1,30 @@
+// A reduction of what lies together, each of its results by a sub-group:
+//
+//   split(Y, j; open), vectorize(Y, j.1)
+//   parallel(Y, all outside of j), items(Y; all of j.0)
+//
+// Neighbours take neighbouring tiles.
+#include "schedules/space/rule.h"
+
+namespace lw::rules {
+namespace {
+
+bool takes(const Draft& d, int stage) { return d.sub_groups && reduces_rows(d.nest, stage); }
+
+void tile(Draft& d, int stage) {
+  const std::string name = d.nest.stages[stage].name, j = d.nest.stages[stage].loops.back().name;
+  const int64_t rows = static_cast<int64_t>(d.nest.stages[stage].loops.size()) - 1;
+  open(d, "split", {name, j}, {1, 0});
+  fixed(d, "vectorize", {name, j + ".1"});
+  fixed(d, "parallel", {name}, {0, rows});
+  fixed(d, "items", {name}, {1, 1});
+}
+
+}  // namespace
+
+const Rule& sub_group_reduction() {
+  static constexpr Rule rule = {"sub_group_reduction", Phase::kTile, nullptr, takes, tile, "simt"};
+  return rule;
+}
+
+}  // namespace lw::rules

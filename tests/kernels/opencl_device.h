@@ -1,0 +1,71 @@
+// A device's driver in this process, and kernels that it runs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/build/simt/backend.h"
+#include "src/measure/simt/opencl_call.h"
+#include "src/measure/simt/opencl_session.h"
+#include "src/measure/simt/opencl_target.h"
+#include "tests/kernels/opencl_draws.h"
+
+namespace lw {
+
+// Tests are skipped where there is none.
+struct OnDevice {
+  std::shared_ptr<const Target> target;
+  std::unique_ptr<OpenClSession> session;
+  std::string lacks;
+};
+
+// `which`: as find_opencl_device() has it.
+inline OnDevice open_device(const std::string& which) {
+  OnDevice d;
+  const absl::StatusOr<OpenClDevice> found = find_opencl_device(which);
+  absl::StatusOr<Target> target = opencl_target(which);
+  if (!found.ok() || !target.ok()) {
+    d.lacks = found.ok() ? target.status().ToString() : found.status().ToString();
+    return d;
+  }
+  absl::StatusOr<std::unique_ptr<OpenClSession>> session = OpenClSession::open(*found);
+  if (!session.ok()) {
+    d.lacks = session.status().ToString();
+    return d;
+  }
+  d.target = std::make_shared<const Target>(*std::move(target));
+  d.session = *std::move(session);
+  return d;
+}
+
+// The outputs of a call, of so many bytes, of which all that is to be written began as poison.
+// `options`: for the driver's compiler, beside the program's.
+inline absl::StatusOr<std::vector<Data>> run_on(OnDevice& device, const Kernel& kernel,
+                                                const std::vector<int64_t>& out,
+                                                const std::vector<Data>& in,
+                                                const std::string& options = "") {
+  OpenClSession& session = *device.session;
+  ASSIGN_OR_RETURN(const Artifact artifact, opencl_backend().build(kernel, *device.target));
+  ASSIGN_OR_RETURN(OpenClProgram code, parse_opencl_program(artifact.bytes));
+  code.options += options;
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> call, OpenClCall::load(&session, code));
+  std::vector<Data> memory = in, results;
+  for (const int64_t bytes : out) {
+    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes))});
+  }
+  std::vector<void*> arguments;
+  for (Data& data : memory) arguments.push_back(data.bytes.data());
+  RETURN_IF_ERROR(call->write_inputs(arguments.data()));
+  RETURN_IF_ERROR(call->enqueue_prepack());
+  RETURN_IF_ERROR(call->enqueue());
+  RETURN_IF_ERROR(session.finish());
+  RETURN_IF_ERROR(call->read_outputs(arguments.data()));
+  ASSIGN_OR_RETURN(const bool intact, call->intact());
+  if (!intact) return absl::DataLossError("wrote beside an output");
+  for (size_t i = in.size(); i < memory.size(); ++i) results.push_back(std::move(memory[i]));
+  return results;
+}
+
+}  // namespace lw
