@@ -75,17 +75,23 @@ bool is_exchanged(const Nest& nest, int stage, int position) {
 absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   const SimtTarget& target = simt(*nest.target);
   const bool exchanges = is_exchanged(nest, stage, position);
-  if (exchanges) RETURN_IF_ERROR(check_exchange(nest, stage));
+  if (exchanges) {
+    RETURN_IF_ERROR(check_exchange(nest, stage));
+  } else if (nest.stages[stage].place == Place::kAt && !nest.stages[stage].epilogue.empty()) {
+    return infeasible(concat("more than ", nest.stages[stage].name, " would be computed together"));
+  }
   for (int64_t n = 0; n < count; ++n) {
     RETURN_IF_ERROR(check_shareable(nest, stage, position + (n > 0), exchanges));
     if (n > 0) RETURN_IF_ERROR(merge_loops(nest, stage, position));
   }
   Stage& s = nest.stages[stage];
   const int64_t items = s.items > 0 ? s.items : trips(s, position);
-  if (exchanges && trips(s, position) < 2) return infeasible("a single tile is nothing to share");
-  if (exchanges) nest.stages[root_of(nest, stage)].items = target.sub_group;
-  else if (s.place == Place::kAt) s.memory = kLocalMemory;
-  else if (items > target.group_items) {
+  if (exchanges) {
+    if (trips(s, position) < 2) return infeasible("a single tile is nothing to share");
+    nest.stages[root_of(nest, stage)].items = target.sub_group;
+  } else if (s.place == Place::kAt) {
+    s.memory = kLocalMemory;
+  } else if (items > target.group_items) {
     return infeasible(concat("a group of ", items, " items, of ", target.group_items));
   }
   if (moves_back(s, s.loops[position])) {
@@ -97,7 +103,7 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
 
 // Only inside of a grid, and once.
 absl::Status check_grid(const Stage& stage) {
-  const bool attached = stage.place == Place::kAt && stage.copy_of < 0 && stage.epilogue.empty();
+  const bool attached = stage.place == Place::kAt && stage.copy_of < 0;
   if (!attached && (stage.place != Place::kRoot || !has_parallel(stage))) {
     return infeasible(concat(stage.name, " has no grid"));
   }
