@@ -1,7 +1,10 @@
 #include "schedules/copy_bytes.h"
 
+#include <algorithm>
+
 #include "schedules/access.h"
 #include "schedules/legality.h"
+#include "schedules/targets/family.h"
 #include "src/expr/expr.h"
 
 namespace lw {
@@ -36,6 +39,34 @@ int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
     for (const LoopPart& part : s.loops[l].parts) extents[part.axis] = all[part.axis];
   }
   return copy_bytes(nest, stage, copy, extents);
+}
+
+int64_t copies_bytes(const Nest& nest, int host, bool shared) {
+  int64_t bytes = 0;
+  for (const Stage& copy : nest.stages) {
+    const bool here = copy.place == Place::kAt && copy.copy_of >= 0 && copy.host == host;
+    if (!here || (copy.memory >= 0) != shared) continue;
+    bytes += shared ? group_copy_bytes(nest, host, copy) * copy.slots
+                    : item_copy_bytes(nest, host, copy);
+  }
+  return bytes;
+}
+
+bool copy_fits(const Nest& nest, int stage, int tensor, int depth, bool wide) {
+  const RegisterFile file = register_file(*nest.target);
+  if (file.copies == 0) return true;
+  const Stage& s = nest.stages[stage];
+  Stage copy;
+  copy.copy_of = tensor;
+  copy.wide = wide;
+  copy.loop = s.loops[depth - 1].name;
+  const bool company = std::any_of(s.loops.begin(), s.loops.end(), [](const Loop& loop) {
+    return loop.kind == LoopKind::kItem;
+  });
+  const int64_t own = item_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, false);
+  if (own <= (company ? file.own_copies : file.copies)) return true;
+  return company && group_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, true) <=
+                        file.copies;
 }
 
 }  // namespace lw

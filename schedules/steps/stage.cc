@@ -19,6 +19,7 @@
 #include <algorithm>
 
 #include "schedules/access.h"
+#include "schedules/copy_bytes.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/targets/family.h"
@@ -267,7 +268,11 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
     if (depth > 0 && region == outer) continue;
     outer = std::move(region);
     if (!is_final(nest, tensor, *stage, depth)) continue;
+    bool fits[2] = {true, true};  // as it is, wide
+    for (int wide = 0; depth > 0 && wide < 2; ++wide)
+      fits[wide] = copy_fits(nest, *stage, tensor, depth, wide == 1);
     for (const Decision& layout : layouts) {
+      if (!fits[layout.size() > 4 && layout[4] == 1]) continue;
       const int dim = static_cast<int>(layout[0]);
       const bool across =
           dim >= 0 && cuts_across(s, index_axis(nest, *stage, tensor, dim), layout[1], depth);

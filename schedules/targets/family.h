@@ -43,6 +43,9 @@ struct RegisterFile {
   int most_lanes = 4096;                   // of a vector, however narrow they are
   double loads_per_cycle = 2;              // of vectors
   bool processor = false;                  // its caches heed streaming stores and prefetches
+  // Most bytes of the copies at a stage's loops: of those that several items of a group have each
+  // for itself, and of all others. 0: as many as wanted.
+  int64_t own_copies = 0, copies = 0;
 };
 
 struct TargetFamily {

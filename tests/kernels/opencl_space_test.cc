@@ -14,6 +14,8 @@
 namespace lw {
 namespace {
 
+constexpr double kLeast = 0.95;            // of the draws
+
 // Without what differs from draw to draw: numbers, places and names.
 std::string kind_of_refusal(const absl::Status& status) {
   const std::string message(status.message());
@@ -36,13 +38,11 @@ absl::Status draw_once(const Nest& start, const Sketch& sketch, Rng& rng) {
 TEST(OpenClSpace, MostDrawsCanBeMade) {
   const int64_t draws = setting("LW_DRAWS", 6);
   const std::vector<OpDefinition> ops = library_and_fused_ops();
-  // Of draws for GPUs more ask for more memory of an item or a group than there is.
-  std::vector<std::pair<Target, double>> targets = {{*find_target("opencl_cpu"), 0.93},
-                                                    {*find_target("opencl_gpu"), 0.85}};
+  std::vector<Target> targets = {*find_target("opencl_cpu"), *find_target("opencl_gpu")};
   if (setting("LW_DEVICE", -1) >= 0) {
-    targets.emplace_back(opencl_target(concat(setting("LW_DEVICE", 0))).value(), 0.85);
+    targets.push_back(opencl_target(concat(setting("LW_DEVICE", 0))).value());
   }
-  for (const auto& [given, least] : targets) {
+  for (const Target& given : targets) {
     const std::string name = given.name;
     const auto target = std::make_shared<const Target>(given);
     int64_t made = 0, all = 0;
@@ -71,7 +71,7 @@ TEST(OpenClSpace, MostDrawsCanBeMade) {
     for (const auto& [why, count] : refusals) std::printf("  %4d  %s\n", int(count), why.c_str());
     std::printf("%s: %d of %d draws, %.1f %%\n", name.c_str(), int(made), int(all),
                 100.0 * static_cast<double>(made) / static_cast<double>(all));
-    EXPECT_GE(made, least * all) << name;
+    EXPECT_GE(static_cast<double>(made), kLeast * static_cast<double>(all)) << name;
   }
 }
 

@@ -27,17 +27,14 @@ absl::Status apply_pipeline(Nest& nest, const Step& step) {
   if (slots < 1 || slots > kSlotCounts) return infeasible(concat(slots, " slots"));
   if (slots == 1) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
-  int64_t bytes = 0;
   bool any = false;
   for (Stage& copy : nest.stages) {
-    if (copy.place != Place::kAt || copy.host != stage || copy.memory < 0) continue;
-    const bool turns = takes_turns(nest, stage, copy);
-    bytes += group_copy_bytes(nest, stage, copy) * (turns ? slots : 1);
-    if (turns) copy.slots = static_cast<int>(slots);
-    any = any || turns;
+    if (!takes_turns(nest, stage, copy)) continue;
+    copy.slots = static_cast<int>(slots);
+    any = true;
   }
   if (!any) return infeasible(concat("no loop of ", nest.stages[stage].name, " shares copies"));
-  const int64_t most = simt(*nest.target).local_bytes;
+  const int64_t most = simt(*nest.target).local_bytes, bytes = copies_bytes(nest, stage, true);
   if (bytes > most) {
     return infeasible(concat("a group needs ", bytes, " bytes of local memory, of ", most));
   }

@@ -60,30 +60,17 @@ absl::Status apply_share(Nest& nest, const Step& step) {
   return check_legal(nest, copy);
 }
 
-// Of the copies that stand at loops of the host, with this one: whether the group's are small enough
-// for local memory, or, where it stays each item's own, those that are each item's for its.
-bool fits(const Nest& nest, int copy, bool is_shared) {
-  const SimtTarget& target = simt(*nest.target);
-  int64_t bytes = 0;
-  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
-    const Stage& other = nest.stages[s];
-    if (other.place != Place::kAt || other.copy_of < 0) continue;
-    const bool shared = s == copy ? is_shared : other.memory >= 0;
-    if (shared != is_shared || other.host != nest.stages[copy].host) continue;
-    bytes += shared ? group_copy_bytes(nest, other.host, other)
-                    : item_copy_bytes(nest, other.host, other);
-  }
-  return bytes <= (is_shared ? target.local_bytes : kPrivateRegisters * target.register_bytes);
-}
-
 // What is too large for the one is left to the other; what is for both, to the lowering.
 std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   const absl::StatusOr<int> copy = target_stage(nest, step);
   Nest shared = nest;
   Step one = step;
   one.numbers = {1};
-  if (!copy.ok() || !apply_share(shared, one).ok() || !fits(nest, *copy, true)) return {{0}};
-  if (!fits(nest, *copy, false)) return {{1}};
+  if (!copy.ok() || !apply_share(shared, one).ok()) return {{0}};
+  const SimtTarget& target = simt(*nest.target);
+  const int host = nest.stages[*copy].host;
+  if (copies_bytes(shared, host, true) > target.local_bytes) return {{0}};
+  if (copies_bytes(nest, host, false) > kPrivateRegisters * target.register_bytes) return {{1}};
   return {{0}, {1}};
 }
 

@@ -93,7 +93,9 @@ RegisterFile registers(const Target& target) {
           .masks = false,
           .most_lanes = 16,
           .loads_per_cycle = t.loads_per_cycle,
-          .processor = is_processor(t)};
+          .processor = is_processor(t),
+          .own_copies = kPrivateRegisters * t.register_bytes,
+          .copies = t.local_bytes};
 }
 
 constexpr const char* kArchitectures[] = {"opencl"};

@@ -26,20 +26,18 @@ void mark_buffers(const std::vector<Stmt>& list, std::vector<bool>& used) {
   }
 }
 
-// Buffers that items with company use: of those each has its own.
-std::vector<bool> used_in_company(const Kernel& kernel) {
+std::vector<bool> used_in(const Kernel& kernel, const Stmt& launch) {
   std::vector<bool> used(kernel.buffers.size(), false);
-  for (const Stmt& s : kernel.body) {
-    if (s.items > 1) mark_buffers(s.body, used);
-  }
+  mark_buffers(launch.body, used);
   return used;
 }
 
-void move_to_local(Kernel& kernel, const std::vector<bool>& in_company, const SimtTarget& target) {
+// Of what an item keeps for itself, what is too much for registers.
+void move_to_local(Kernel& kernel, const std::vector<bool>& used, const SimtTarget& target) {
   int64_t held = 0;
   for (size_t b = 0; b < kernel.buffers.size(); ++b) {
     Buffer& buffer = kernel.buffers[b];
-    if (buffer.scope != Scope::kPrivate || in_company[b]) continue;
+    if (buffer.scope != Scope::kPrivate || !used[b]) continue;
     held += bytes_of(buffer);
     if (held <= target.register_bytes) continue;
     buffer.scope = Scope::kManaged;
@@ -47,12 +45,13 @@ void move_to_local(Kernel& kernel, const std::vector<bool>& in_company, const Si
   }
 }
 
-absl::Status check_private(const Kernel& kernel, const std::vector<bool>& in_company,
+// Of several items each has its own.
+absl::Status check_private(const Kernel& kernel, const std::vector<bool>& used,
                            const SimtTarget& target) {
   int64_t bytes = 0;
   for (size_t b = 0; b < kernel.buffers.size(); ++b) {
     const Buffer& buffer = kernel.buffers[b];
-    if (buffer.scope == Scope::kPrivate && in_company[b]) bytes += bytes_of(buffer);
+    if (buffer.scope == Scope::kPrivate && used[b]) bytes += bytes_of(buffer);
   }
   if (bytes <= kPrivateRegisters * target.register_bytes) return absl::OkStatus();
   return infeasible(concat("each item of a group needs ", bytes, " bytes of private memory"));
@@ -67,15 +66,39 @@ bool exchanges_elsewhere(const std::vector<Stmt>& list, int sub_group) {
   });
 }
 
+// Each launch has all of local memory: what different ones use may lie at the same place.
+void place_local(Kernel& kernel) {
+  std::vector<int64_t> ends(kernel.body.size(), 0);
+  std::vector<std::vector<bool>> used;
+  for (const Stmt& launch : kernel.body) used.push_back(used_in(kernel, launch));
+  int64_t most = 0;
+  for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+    Buffer& buffer = kernel.buffers[b];
+    if (buffer.scope != Scope::kManaged) continue;
+    buffer.offset = 0;
+    for (size_t n = 0; n < ends.size(); ++n) {
+      if (used[n][b]) buffer.offset = std::max(buffer.offset, ends[n]);
+    }
+    for (size_t n = 0; n < ends.size(); ++n) {
+      if (used[n][b]) ends[n] = buffer.offset + bytes_of(buffer);
+    }
+    most = std::max(most, buffer.offset + bytes_of(buffer));
+  }
+  if (most > 0) kernel.managed_bytes[kLocalMemory] = most;
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
   const SimtTarget& target = simt(*nest.target);
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
-  const std::vector<bool> in_company = used_in_company(kernel);
-  move_to_local(kernel, in_company, target);
-  RETURN_IF_ERROR(check_private(kernel, in_company, target));
+  for (const Stmt& launch : kernel.body) {
+    const std::vector<bool> used = used_in(kernel, launch);
+    if (launch.items > 1) RETURN_IF_ERROR(check_private(kernel, used, target));
+    else move_to_local(kernel, used, target);
+  }
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
+  place_local(kernel);
   const int64_t local = kernel.managed_bytes.empty() ? 0 : kernel.managed_bytes[kLocalMemory];
   if (local > target.local_bytes) {
     return infeasible(concat("a group needs ", local, " bytes of local memory, of ",
