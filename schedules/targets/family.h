@@ -80,6 +80,8 @@ struct TargetFamily {
   int (*units)(const Target& target);
   // Null: its machines compute in no registers.
   RegisterFile (*registers)(const Target& target);
+  // Whether it computes in values of the type. Null: in all types.
+  bool (*computes_in)(const Target& target, Type type);
   // The machine that this process runs on. Null: it is never one of the family.
   absl::StatusOr<Target> (*host)();
 

@@ -12,6 +12,7 @@
 #include "src/base/files.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
+#include "src/expr/expr.h"
 #include "src/expr/language/text.h"
 #include "src/measure/cpu/emulator.h"
 #include "src/measure/local.h"
@@ -45,6 +46,29 @@ absl::Status check_memory(const Task& task) {
       "the tensors need %.1f GB, this machine has %.1f", needed / 1e9, present / 1e9));
 }
 
+// What the device cannot compute in at all no schedule of it could be built.
+absl::Status check_types(const Program& program, const Target& target) {
+  const auto computes_in = target.part.family()->computes_in;
+  if (computes_in == nullptr) return absl::OkStatus();
+  const auto check = [&](std::string_view tensor, Type type) -> absl::Status {
+    if (computes_in(target, type)) return absl::OkStatus();
+    return absl::InvalidArgumentError(concat(tensor, " computes in ", type_name(type), ", in which ",
+                                             "target '", target.name, "' does not compute: ",
+                                             "want another type, or another target"));
+  };
+  for (const Tensor& tensor : program.tensors) {
+    RETURN_IF_ERROR(check(tensor.name, tensor.type));
+    absl::Status status;
+    if (tensor.body) {
+      visit(tensor.body, [&](const ExprNode& e) {
+        if (status.ok()) status = check(tensor.name, e.type);
+      });
+    }
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Task::Parts> make_parts(Program program, const std::string& words,
                                        std::shared_ptr<const Target> target, int threads) {
   if (threads < 0 || threads > kMaxThreads) {
@@ -52,6 +76,7 @@ absl::StatusOr<Task::Parts> make_parts(Program program, const std::string& words
         concat("the number of threads must be 1 to ", kMaxThreads, ", not ", threads));
   }
   RETURN_IF_ERROR(check_family(*target));
+  RETURN_IF_ERROR(check_types(program, *target));
   if (const std::string later = later_fields(*target); !later.empty()) {
     return absl::UnimplementedError(
         concat("of another version: target '", target->name, "' says ", later,

@@ -99,6 +99,7 @@ constinit const TargetFamily kCpuFamily = {
     .known_as = other_names,
     .units = nullptr,
     .registers = registers,
+    .computes_in = nullptr,
     .host = host_target,
     .configurations = nullptr,
 };

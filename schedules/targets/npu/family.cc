@@ -274,6 +274,7 @@ constinit const TargetFamily kNpuFamily = {
     .known_as = other_names,
     .units = nullptr,
     .registers = nullptr,
+    .computes_in = nullptr,
     .host = nullptr,
     .configurations = &kConfigurations,
 };

@@ -98,6 +98,10 @@ RegisterFile registers(const Target& target) {
           .copies = t.local_bytes};
 }
 
+bool computes_in(const Target& target, Type type) {
+  return type != Type::kF64 || simt(target).fp64;
+}
+
 constexpr const char* kArchitectures[] = {"opencl"};
 
 }  // namespace
@@ -117,6 +121,7 @@ constinit const TargetFamily kSimtFamily = {
     .known_as = other_names,
     .units = units,
     .registers = registers,
+    .computes_in = computes_in,
     .host = nullptr,
     .configurations = nullptr,
 };
