@@ -1,7 +1,8 @@
 // What is computed row by row, a row by the items of a group:
 //
-//   register_tile(top, j; open), split(top, j.0; open)
-//   rfactor(top, j.0.0), items(top.rf; all of j.0.0)   parts of the row, which all then combine
+//   deal(top, j; open), items(top.rf; all parts)       parts of the row, which all then combine
+//   register_tile(top.rf, j.turn, j.run; open)
+//   register_tile(top, j.part; open)
 //   register_tile(E, j; open), items(E; open)          a row in local memory
 //   register_tile(Y, j; open), split(Y, j.0; open)     the host: its rows are the grid
 //   parallel(Y, rows), items(Y; open)
@@ -14,7 +15,8 @@
 // nothing is combined by way of memory.
 //
 // Neighbours in a group take neighbouring tiles of maps, so that what they load together lies
-// together; of a reduction each takes a part of the row, but in a sub-group neighbouring tiles.
+// together; of a reduction each takes every n-th run of the row, or one that is as long as its
+// part, as suits processors, and in a sub-group neighbouring tiles.
 #include <algorithm>
 
 #include "schedules/space/rule.h"
@@ -60,13 +62,12 @@ void tile_host(Draft& d, const std::string& name, const std::string& j, int64_t 
 }
 
 void tile_reduction_of_row(Draft& d, const std::string& name, const std::string& j) {
-  open(d, "register_tile", {name, j});
-  open(d, "split", {name, j + ".0"}, {1, 0});
-  fixed(d, "rfactor", {name, j + ".0.0"});
+  open(d, "deal", {name, j});
   if (d.failed) return;
   const std::string partial = name + ".rf";
-  fixed(d, "items", {partial}, {position_of(d, partial, j + ".0.0"), 1});
-  open(d, "register_tile", {name, j + ".0.0"});
+  fixed(d, "items", {partial}, {position_of(d, partial, j + ".part"), 1});
+  open(d, "register_tile", {partial, j + ".turn", j + ".run"});
+  open(d, "register_tile", {name, j + ".part"});
 }
 
 void tile_map_of_row(Draft& d, const std::string& name, const std::string& j) {
