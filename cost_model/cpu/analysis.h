@@ -124,6 +124,11 @@ void combine(const Nest& nest, Analysis& analysis);       // cycles, threads, mi
 // Elements of the array's storage between neighbours along `axis` of the stage's axes.
 double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
                       const Access& access, int axis);
+// Where the stage stores its result, or an epilogue's, which `tensor` is: at its own point; and the
+// same of the storage there.
+Access result_access(const Nest& nest, const StageCost& cost, int tensor);
+double result_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                     const Access& result, int axis);
 }  // namespace cost
 
 }  // namespace lw

@@ -75,6 +75,24 @@ Storage storage_read(const Nest& nest, const Analysis& analysis, const StageCost
   return storage_of(nest, analysis, stage_of_tensor(nest, access.tensor), access.tensor);
 }
 
+double stride_in(const Storage& storage, const Access& access, int axis) {
+  const double group = storage.group_dim >= 0 ? storage.group : 1;
+  double stride = storage.block_dim >= 0 ? group * storage.block : group, sum = 0;
+  for (int d = static_cast<int>(storage.shape.size()) - 1; d >= 0; --d) {
+    const double step = stride_of(access.dims[d], axis);
+    if (d == storage.block_dim) {
+      sum += step * group;
+    } else if (d == storage.group_dim) {
+      sum += step;                         // within a group
+      stride *= std::ceil(storage.shape[d] / group);
+    } else {
+      sum += step * stride;
+      stride *= storage.shape[d];
+    }
+  }
+  return sum;
+}
+
 struct Shape {
   double elements = 1, run = 1, lines = 1, crowded = 1, pages = 1, row_stride = 0;
   bool conflict = false;
@@ -185,8 +203,25 @@ void fill(const Nest& nest, const StageCost& cost, const Access& access, const S
   array.reused_rows_conflict = array.reused_rows_conflict || shape.conflict;
 }
 
-// The result, at the stage's own point.
-Access store_access(const Nest& nest, const StageCost& cost, int tensor) {
+void add_store(const Nest& nest, const Analysis& analysis, StageCost& cost, int s, int tensor) {
+  const Tensor& t = nest.program->tensors[tensor];
+  const Storage storage = storage_of(nest, analysis, s, tensor);
+  Array array;
+  array.tensor = tensor;
+  array.element_bytes = storage.element_bytes;
+  array.written = true;
+  array.read_back = cost.accumulates_in_memory;
+  array.local = storage.local;
+  array.from = storage.from;
+  array.until = cost.run;
+  array.input_or_output = t.role != Role::kTemp && nest.stages[cost.stage].copy_of < 0;
+  fill(nest, cost, result_access(nest, cost, tensor), storage, array);
+  cost.arrays.push_back(std::move(array));
+}
+
+}  // namespace
+
+Access result_access(const Nest& nest, const StageCost& cost, int tensor) {
   const Stage& stage = nest.stages[cost.stage];
   Access access;
   access.tensor = tensor;
@@ -218,42 +253,16 @@ Access store_access(const Nest& nest, const StageCost& cost, int tensor) {
   return access;
 }
 
-void add_store(const Nest& nest, const Analysis& analysis, StageCost& cost, int s, int tensor) {
-  const Tensor& t = nest.program->tensors[tensor];
-  const Storage storage = storage_of(nest, analysis, s, tensor);
-  Array array;
-  array.tensor = tensor;
-  array.element_bytes = storage.element_bytes;
-  array.written = true;
-  array.read_back = cost.accumulates_in_memory;
-  array.local = storage.local;
-  array.from = storage.from;
-  array.until = cost.run;
-  array.input_or_output = t.role != Role::kTemp && nest.stages[cost.stage].copy_of < 0;
-  fill(nest, cost, store_access(nest, cost, tensor), storage, array);
-  cost.arrays.push_back(std::move(array));
-}
-
-}  // namespace
-
 double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
                       const Access& access, int axis) {
-  const Storage storage = storage_read(nest, analysis, cost, access);
-  const double group = storage.group_dim >= 0 ? storage.group : 1;
-  double stride = storage.block_dim >= 0 ? group * storage.block : group, sum = 0;
-  for (int d = static_cast<int>(storage.shape.size()) - 1; d >= 0; --d) {
-    const double step = stride_of(access.dims[d], axis);
-    if (d == storage.block_dim) {
-      sum += step * group;
-    } else if (d == storage.group_dim) {
-      sum += step;                         // within a group
-      stride *= std::ceil(storage.shape[d] / group);
-    } else {
-      sum += step * stride;
-      stride *= storage.shape[d];
-    }
-  }
-  return sum;
+  return stride_in(storage_read(nest, analysis, cost, access), access, axis);
+}
+
+double result_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                     const Access& result, int axis) {
+  const bool copy = nest.stages[cost.stage].copy_of >= 0;
+  const int stage = copy ? cost.stage : stage_of_tensor(nest, result.tensor);
+  return stride_in(storage_of(nest, analysis, stage, result.tensor), result, axis);
 }
 
 void find_arrays(const Nest& nest, Analysis& analysis) {

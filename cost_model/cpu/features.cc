@@ -314,8 +314,9 @@ const std::vector<Feature>& table() {
   return *table;
 }
 
-std::vector<float> features(const Nest& nest) {
-  const Analysis analysis = analyze(nest);
+std::vector<float> features(const Nest& nest) { return features(nest, analyze(nest)); }
+
+std::vector<float> features(const Nest& nest, const Analysis& analysis) {
   std::vector<float> values;
   values.reserve(std::size(kTable));
   for (const Row& row : kTable) values.push_back(row.value(nest, analysis));

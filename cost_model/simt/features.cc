@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/cpu/analysis.h"
 #include "cost_model/cpu/features.h"
 #include "cost_model/cpu/processor.h"
+#include "cost_model/simt/launches.h"
 #include "schedules/targets/simt/simt_target.h"
 
 namespace lw::cost::simt {
@@ -61,17 +63,91 @@ double groups_us(const Nest& nest) {
   return us;
 }
 
+// Items that run in step: a processor is no likeness of their machine.
+double in_step_us(const Nest& nest, const std::vector<Launch>& list) {
+  double us = groups_us(nest);
+  for (const Launch& launch : list) us += launch.us + lw::simt(*nest.target).launch_us;
+  return std::max(1e-3, us);
+}
+
+bool in_step(const Nest& nest) { return lw::simt(*nest.target).simd > 1; }
+
+float log_of(double x) { return static_cast<float>(std::log2(1 + std::max(0.0, x))); }
+
+// Pieces for which neighbours wait beyond those that hold what they ask for, of a kind of memory.
+float crowd(const Launch& launch, Where where, double piece) {
+  double pieces = 0, least = 0;
+  for (const Wide& wide : launch.accesses) {
+    if (wide.where != where) continue;
+    pieces += wide.count * wide.pieces;
+    least += wide.count * std::max(1.0, wide.lanes * wide.bytes / piece);
+  }
+  return least > 0 ? static_cast<float>(std::log2(pieces / least)) : 0;
+}
+
+// Of the launch that takes longest, and of all. Processors' items are in no step: all are 0.
+struct Row {
+  Feature feature;
+  float (*value)(const Nest& nest, const Launch& launch);
+};
+const Row kRows[] = {
+    {{"groups"}, [](const Nest&, const Launch& l) { return log_of(l.groups); }},
+    {{"group_items"}, [](const Nest&, const Launch& l) { return log_of(l.items); }},
+    {{"group_local_bytes"}, [](const Nest&, const Launch& l) { return log_of(l.local_bytes); }},
+    {{"item_bytes"}, [](const Nest&, const Launch& l) { return log_of(l.item_bytes); }},
+    {{"occupancy"}, [](const Nest&, const Launch& l) { return static_cast<float>(l.occupancy); }},
+    {{"tail"}, [](const Nest&, const Launch& l) { return static_cast<float>(l.tail); }},
+    {{"uncoalesced"},
+     [](const Nest& nest, const Launch& l) {
+       return crowd(l, Where::kGlobal, static_cast<double>(lw::simt(*nest.target).access_bytes));
+     }},
+    {{"bank_conflicts"},
+     [](const Nest& nest, const Launch& l) {
+       return crowd(l, Where::kLocal, 4.0 * lw::simt(*nest.target).simd);
+     }},
+    {{"group_issue"}, [](const Nest&, const Launch& l) { return log_of(l.issue); }},
+    {{"group_global"}, [](const Nest&, const Launch& l) { return log_of(l.global); }},
+    {{"group_local"}, [](const Nest&, const Launch& l) { return log_of(l.local); }},
+    {{"group_latency", true},
+     [](const Nest&, const Launch& l) { return log_of(l.latency / l.resident); }},
+};
+
 }  // namespace
 
-const std::vector<Feature>& table() { return cpu::table(); }
+const std::vector<Feature>& table() {
+  static const std::vector<Feature>* table = [] {
+    auto* list = new std::vector<Feature>(cpu::table());
+    for (const Row& row : kRows) list->push_back(row.feature);
+    list->push_back({"launches"});
+    return list;
+  }();
+  return *table;
+}
 
 std::vector<float> features(const Nest& nest) {
-  std::vector<float> values = cpu::features(as_processor(nest));
+  const Nest processor = as_processor(nest);
+  const Analysis analysis = analyze(processor);
+  std::vector<float> values = cpu::features(processor, analysis);
   float& draft = values[kDraftFeature];
-  draft = std::log2(std::exp2(draft) + static_cast<float>(groups_us(nest)));
+  if (!in_step(nest)) {
+    draft = std::log2(std::exp2(draft) + static_cast<float>(groups_us(nest)));
+    values.resize(table().size(), 0);
+    return values;
+  }
+  const std::vector<Launch> list = launches(nest, processor, analysis);
+  draft = static_cast<float>(std::log2(in_step_us(nest, list)));
+  const Launch& longest = *std::max_element(
+      list.begin(), list.end(), [](const Launch& a, const Launch& b) { return a.us < b.us; });
+  for (const Row& row : kRows) values.push_back(row.value(nest, longest));
+  values.push_back(static_cast<float>(list.size()));
   return values;
 }
 
-double draft_us(const Nest& nest) { return cpu::draft_us(as_processor(nest)) + groups_us(nest); }
+double draft_us(const Nest& nest) {
+  const Nest processor = as_processor(nest);
+  const Analysis analysis = analyze(processor);
+  if (!in_step(nest)) return analysis.us + groups_us(nest);
+  return in_step_us(nest, launches(nest, processor, analysis));
+}
 
 }  // namespace lw::cost::simt

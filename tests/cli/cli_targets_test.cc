@@ -24,6 +24,18 @@ TEST_F(CliTest, TargetsOfAnotherFamilyAreListedAndShown) {
   }
 }
 
+// Before a schedule is drawn, not once for each.
+TEST_F(CliTest, ProgramsOfTypesThatADeviceHasNotAreRefused) {
+  write("wide.te", "op wide() {\n  in X: f64[64]\n  out Y[i: 64] = X[i] + 1\n}\n");
+  for (const char* command : {"tune --trials 4 ", "show ", "space "}) {
+    const CliRun run = cli(std::string(command) + "wide.te --target opencl_gpu");
+    EXPECT_EQ(run.code, 1) << command;
+    EXPECT_TRUE(contains(run.err, "X computes in f64, in which target 'opencl_gpu' does not"))
+        << run.err;
+  }
+  EXPECT_EQ(cli("show wide.te --target opencl_cpu").code, 0);
+}
+
 TEST_F(CliTest, TargetsListWhatDriversHave) {
   setenv("LOOPWRIGHT_OPENCL", LW_BINARY_DIR "/libfake_opencl.so", 1);
   const auto listed = [&](const std::string& words) {

@@ -33,11 +33,9 @@ Expr dealt_number(int64_t value) { return make_int(Type::kI64, value); }
 // Whether nothing has been done to its loops.
 bool is_untouched(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
-  const bool plain = std::all_of(s.loops.begin(), s.loops.end(), [](const Loop& loop) {
-    return is_plain(loop);
-  });
-  return plain && s.copies.empty() && s.prefetches.empty() && !s.non_temporal && s.axis_value.empty() &&
-         s.factored_axis < 0 && s.dot_axis < 0 &&
+  const bool plain = std::all_of(s.loops.begin(), s.loops.end(), is_plain);
+  return plain && s.copies.empty() && s.prefetches.empty() && !s.non_temporal &&
+         s.axis_value.empty() && s.factored_axis < 0 && s.dot_axis < 0 &&
          std::none_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& other) {
            return other.place == Place::kAt && other.host == stage;
          });

@@ -1,0 +1,386 @@
+// Items in step, `simd` of a group, issue an instruction together, each for itself. A unit hides
+// what a group waits for behind others that it holds: as many as its items, its registers and its
+// local memory suffice for. What neighbours ask a memory for comes in pieces (wide.h).
+//
+// How often tiles run, and what crosses the caches, is known of the analysis of processors
+// (cpu/analysis.h), for which items are iterations of a loop.
+#include "cost_model/simt/launches.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedules/targets/simt/simt_target.h"
+
+namespace lw::cost::simt {
+namespace {
+
+// Of the registers that an item may have at most it has this share where a unit is full of items.
+constexpr double kFullRegisters = 0.25;
+constexpr double kLoopSlots = 2;           // of an update: count, compare and branch
+
+const Loop* loop_at(const Nest& nest, const Analysis& analysis, const StageCost& cost, int l) {
+  const StageCost* owner = &cost;
+  while (owner->host >= 0 && l < owner->depth) owner = &analysis.stages[owner->host];
+  return &nest.stages[owner->stage].loops[l - owner->depth];
+}
+
+const StageCost& root_of(const Analysis& analysis, const StageCost& cost) {
+  const StageCost* root = &cost;
+  while (root->host >= 0) root = &analysis.stages[root->host];
+  return *root;
+}
+
+// How a stage's work is dealt to a group's items, and how a step to the next item moves its axes.
+struct Dealing {
+  struct Part {
+    double count = 1;
+    absl::InlinedVector<double, 8> moves;  // points, of each axis
+  };
+  absl::InlinedVector<Part, 2> parts;      // none: each item does all of it
+  double dealt = 1;                        // iterations
+  double scale = 1;                        // of the work as the analysis counts it
+};
+
+double product(const std::vector<double>& values) {
+  double all = 1;
+  for (const double value : values) all *= value;
+  return all;
+}
+
+std::vector<double> box_of(const StageCost& cost, int position) {
+  return {cost.box_at(position), cost.box_at(position) + cost.axes()};
+}
+
+// One root stage, and what stands at its loops.
+class Group {
+ public:
+  Group(const Nest& nest, const Nest& processor, const Analysis& analysis, int root)
+      : nest_(nest), processor_(processor), analysis_(analysis),
+        target_(lw::simt(*nest.target)), root_(analysis.stages[root]) {
+    launch_.stage = root_.stage;
+    if (root_.parallel >= 0) launch_.groups = root_.tasks;
+    for (int l = 0; l < root_.tile && shared_ < 0; ++l) {
+      if (loop_at(nest_, analysis_, root_, l)->kind == LoopKind::kItem) shared_ = l;
+    }
+    if (shared_ >= 0) launch_.items = std::max(1.0, root_.trips[shared_]);
+    dealings_.resize(analysis.stages.size());
+  }
+
+  Launch run() {
+    for (int c = 0; c < static_cast<int>(analysis_.stages.size()); ++c) {
+      const StageCost& cost = analysis_.stages[c];
+      if (&root_of(analysis_, cost) != &root_) continue;
+      dealings_[c] = dealing_of(cost);
+      hold(cost);
+      work(cost, dealings_[c]);
+    }
+    fill_units();
+    far();
+    finish();
+    return std::move(launch_);
+  }
+
+ private:
+  const Stage& stage_of(const StageCost& cost) const { return nest_.stages[cost.stage]; }
+  bool company() const { return launch_.items > 1; }
+  // Whether items part around it.
+  bool inside_items(const StageCost& cost) const {
+    return &cost != &root_ && shared_ >= 0 && cost.depth > shared_;
+  }
+
+  // The region of a shared copy that all items read.
+  std::vector<double> group_box(const StageCost& cost) const {
+    std::vector<double> box = box_of(cost, cost.depth);
+    if (!inside_items(cost) || cost.host < 0) return box;
+    const StageCost& host = analysis_.stages[cost.host];
+    std::vector<double> reader = box_of(host, std::min(cost.depth, host.end));
+    if (&host == &root_) {
+      for (const LoopPart& part : loop_at(nest_, analysis_, root_, shared_)->parts) {
+        reader[part.axis] = root_.box_at(shared_)[part.axis];
+      }
+    }
+    const int tensor = stage_of(cost).tensor;
+    const std::vector<int64_t>& shape = nest_.program->tensors[tensor].shape;
+    for (const Access& access : host.body.accesses) {
+      if (access.tensor != tensor) continue;
+      for (size_t d = 0; d < shape.size() && d < box.size(); ++d) {
+        const double whole = static_cast<double>(shape[d]);
+        box[d] = std::max(box[d], extent(access.dims[d], reader.data(), whole));
+      }
+    }
+    return box;
+  }
+
+  Dealing dealing_of(const StageCost& cost) const {
+    Dealing dealing;
+    const Stage& stage = stage_of(cost);
+    for (int l = 0; l < cost.tile - cost.depth; ++l) {
+      if (stage.loops[l].kind != LoopKind::kItem) continue;
+      const std::vector<double> box =
+          &cost == &root_ ? box_of(cost, l) : group_box(cost);
+      if (inside_items(cost)) {
+        dealing.scale = product(box) / product(box_of(cost, cost.depth)) / launch_.items;
+      }
+      for (const LoopPart& part : stage.loops[l].parts) {
+        Dealing::Part dealt;
+        const double tile = static_cast<double>(part.tile);
+        dealt.count = std::ceil(std::max(1.0, box[part.axis] / tile));
+        dealt.moves.assign(cost.axes(), 0);
+        dealt.moves[part.axis] = tile;
+        dealing.dealt *= dealt.count;
+        dealing.parts.push_back(std::move(dealt));
+      }
+      return dealing;
+    }
+    if (!inside_items(cost)) return dealing;
+    return dealt_with(cost, analysis_.stages[cost.host]);
+  }
+
+  // What an item does for itself moves as what reads it does.
+  Dealing dealt_with(const StageCost& cost, const StageCost& host) const {
+    const Dealing& of_host = dealings_[&host - analysis_.stages.data()];
+    Dealing dealing;
+    dealing.dealt = of_host.dealt;
+    for (const Dealing::Part& part : of_host.parts) {
+      Dealing::Part dealt{part.count, {}};
+      dealt.moves.assign(cost.axes(), 0);
+      for (const Access& access : host.body.accesses) {
+        if (access.tensor != stage_of(cost).tensor) continue;
+        const size_t dims = std::min(access.dims.size(), dealt.moves.size());
+        for (size_t d = 0; d < dims; ++d) {
+          double moved = 0;
+          for (int a = 0; a < host.axes(); ++a) {
+            if (part.moves[a] != 0) moved += part.moves[a] * stride_of(access.dims[d], a);
+          }
+          dealt.moves[d] = moved;
+        }
+        break;
+      }
+      dealing.parts.push_back(std::move(dealt));
+    }
+    return dealing;
+  }
+
+  // Memory and registers.
+  void hold(const StageCost& cost) {
+    const Stage& stage = stage_of(cost);
+    const double vectors = std::max(cost.registers, std::min(16.0, cost.rows * cost.columns));
+    registers_ = std::max(registers_, vectors * cost.lanes * 4);
+    if (stage.place != Place::kAt) return;
+    const int tensor = stage.tensor;
+    const size_t rank = nest_.program->tensors[tensor].shape.size();
+    std::vector<double> box = stage.memory >= 0 ? group_box(cost) : box_of(cost, cost.depth);
+    box.resize(std::min(box.size(), rank));
+    const double size = stage.wide ? 4 : size_of(nest_.program->tensors[tensor].type);
+    const double bytes = product(box) * size * stage.slots;
+    (stage.memory >= 0 ? launch_.local_bytes : own_) += bytes;
+  }
+
+  // What of so much work, as the analysis counts it, one item does of a group.
+  double of_an_item(double work, const Dealing& dealing) const {
+    work *= dealing.scale / launch_.groups;
+    return work / dealing.dealt * std::ceil(dealing.dealt / launch_.items);
+  }
+  double busy_items(const Dealing& dealing) const {
+    return dealing.parts.empty() ? launch_.items : std::min(dealing.dealt, launch_.items);
+  }
+
+  void work(const StageCost& cost, const Dealing& dealing) {
+    const double in_step = std::ceil(busy_items(dealing) / target_.simd);
+    const Mix& mix = cost.mix;
+    const double lanes = std::max(1.0, cost.lanes * std::min(1.0, cost.lanes_used));
+    const double slots = (mix.arithmetic + mix.shuffles) * lanes + mix.loads + mix.stores +
+                         kLoopSlots * cost.updates;
+    launch_.issue += of_an_item(slots, dealing) * in_step;
+    // Vectors that a tile holds follow each other; tiles wait for what they load.
+    const double stores = cost.body.reduces ? cost.finishes : cost.updates;
+    bool far = false, near = false;
+    for (const Access& access : cost.body.accesses) {
+      const Where where = where_read(cost, access);
+      far = far || where == Where::kGlobal;
+      near = near || where == Where::kLocal;
+      const double times = access.epilogue ? stores : cost.updates;
+      add(cost, dealing, access, false, where, times, in_step);
+    }
+    store(cost, dealing, stores, in_step);
+    const std::vector<CacheLevel>& caches = nest_.target->caches;
+    const double wait = far ? caches[0].latency_cycles : near ? caches[0].latency_cycles / 2 : 0;
+    launch_.latency += of_an_item(cost.updates, dealing) * (wait + cost.latency_bound);
+  }
+
+  void store(const StageCost& cost, const Dealing& dealing, double times, double in_step) {
+    const Stage& stage = stage_of(cost);
+    const auto stored = [&](int tensor) {
+      const Access result = result_access(processor_, cost, tensor);
+      add(cost, dealing, result, true, where_of(cost.stage), times, in_step);
+    };
+    const auto is_output = [&](int tensor) {
+      return nest_.program->tensors[tensor].role == Role::kOutput;
+    };
+    if (stage.copy_of >= 0 || stage.epilogue.empty() || is_output(stage.tensor)) {
+      stored(stage.copy_of >= 0 ? stage.copy_of : stage.tensor);
+    }
+    for (const int e : stage.epilogue) {
+      const int tensor = nest_.stages[e].tensor;
+      if (e == stage.epilogue.back() || is_output(tensor)) stored(tensor);
+    }
+  }
+
+  Where where_of(int stage) const {
+    if (stage < 0) return Where::kGlobal;
+    const Stage& s = nest_.stages[stage];
+    const Stage& runs = s.place == Place::kEpilogue ? nest_.stages[s.host] : s;
+    if (runs.place != Place::kAt) return Where::kGlobal;
+    return runs.memory >= 0 ? Where::kLocal : Where::kOwn;
+  }
+  Where where_read(const StageCost& cost, const Access& access) const {
+    if (!access.epilogue) {
+      for (const Stage::Copy& copy : stage_of(cost).copies) {
+        if (copy.tensor == access.tensor) return where_of(copy.stage);
+      }
+    }
+    return where_of(stage_of_tensor(nest_, access.tensor));
+  }
+
+  // `times` tiles load or store there.
+  void add(const StageCost& cost, const Dealing& dealing, const Access& access, bool written,
+           Where where, double times, double in_step) {
+    if (where == Where::kOwn && company()) return;  // registers, nearly
+    const double element = size_of(nest_.program->tensors[access.tensor].type);
+    const auto stride = [&](int axis) {
+      return element * (written ? result_stride(processor_, analysis_, cost, access, axis)
+                                : storage_stride(processor_, analysis_, cost, access, axis));
+    };
+    Wide wide;
+    wide.stage = cost.stage;
+    wide.tensor = access.tensor;
+    wide.written = written;
+    wide.where = where;
+    wide.bytes = element;
+    double each = 1;                       // of a tile
+    const double* tile = cost.box_at(cost.tile);
+    for (int a = 0; a < cost.axes(); ++a) {
+      if ((access.axes >> (a & 63) & 1) == 0 || tile[a] <= 1) continue;
+      const bool run = a == cost.vector_axis && !access.gathers && std::abs(stride(a)) <= element;
+      if (run) wide.bytes = element * std::min<double>(tile[a], cost.lanes);
+      each *= run ? std::ceil(tile[a] / cost.lanes) : tile[a];
+    }
+    wide.lanes = static_cast<int>(std::min<double>(target_.simd, busy_items(dealing)));
+    wide.count = of_an_item(times * each, dealing) * in_step;
+    Neighbours neighbours;
+    neighbours.lanes = wide.lanes;
+    for (const Dealing::Part& part : dealing.parts) {
+      double moved = 0;
+      for (int a = 0; a < cost.axes(); ++a) {
+        if (part.moves[a] != 0) moved += part.moves[a] * stride(a);
+      }
+      neighbours.parts.push_back({part.count, moved});
+    }
+    const double access_bytes = static_cast<double>(target_.access_bytes);
+    const bool banks = where != Where::kGlobal && target_.local_real;
+    wide.pieces = access.gathers ? wide.lanes
+                  : banks        ? bank_cycles(neighbours, wide.bytes, target_.simd)
+                                 : transactions(neighbours, wide.bytes, access_bytes);
+    if (banks) {
+      launch_.local += wide.count * wide.pieces;
+    } else {
+      launch_.global +=
+          wide.moved_bytes(access_bytes) / nest_.target->caches[0].read_bytes_per_cycle;
+    }
+    launch_.accesses.push_back(wide);
+  }
+
+  void fill_units() {
+    launch_.item_bytes = registers_ + (company() ? own_ : 0);
+    const double most = static_cast<double>(target_.register_bytes), items = launch_.items;
+    if (!company() && own_ > most) launch_.local_bytes += own_;
+    const double room = static_cast<double>(target_.unit_items) * most * kFullRegisters;
+    double resident = std::floor(static_cast<double>(target_.unit_items) / items);
+    resident = std::min(resident, std::floor(room / (items * std::max(1.0, launch_.item_bytes))));
+    if (launch_.local_bytes > 0) {
+      resident = std::min(resident, std::floor(static_cast<double>(target_.local_bytes) /
+                                               launch_.local_bytes));
+    }
+    const double groups = std::ceil(launch_.groups / target_.units);  // of the busiest unit
+    launch_.resident = std::clamp(resident, 1.0, groups);
+    launch_.occupancy = std::min(
+        1.0, launch_.resident * items / static_cast<double>(target_.unit_items));
+    launch_.tail = launch_.groups / target_.units / groups;
+  }
+
+  // Pieces of which neighbours use little are fetched again, unless caches hold them until the rest
+  // is asked for: all of those that items in step are at.
+  double fetched_again(double capacity, double sharers) const {
+    const double access = static_cast<double>(target_.access_bytes);
+    const double in_step = std::ceil(launch_.items / target_.simd);
+    double at_once = 0, bytes = 0;
+    for (const Wide& wide : launch_.accesses) {
+      const double moved = wide.moved_bytes(access), used = wide.useful_bytes();
+      if (wide.where != Where::kGlobal || moved <= used) continue;
+      at_once += wide.pieces * access * in_step * launch_.resident;
+      bytes += moved - used;
+    }
+    const Costs& costs = lw::costs(*nest_.target);
+    const double beyond = at_once * sharers / capacity - costs.fits_below;
+    const double lost = std::clamp(beyond / (costs.lost_above - costs.fits_below), 0.0, 1.0);
+    return bytes * launch_.groups * lost;
+  }
+
+  // What crosses the caches' boundaries, of all units together.
+  void far() {
+    const std::vector<CacheLevel>& caches = nest_.target->caches;
+    const int boundaries = std::min<int>(static_cast<int>(caches.size()) - 1, kTlb);
+    for (int b = 0; b < boundaries; ++b) {
+      double read = fetched_again(static_cast<double>(caches[b].bytes),
+                                  caches[b].shared ? target_.units : 1);
+      double written = 0;
+      for (const StageCost& cost : analysis_.stages) {
+        if (&root_of(analysis_, cost) != &root_) continue;
+        const double workers = std::min<double>(std::max(1, nest_.threads), cost.tasks);
+        for (const Array& array : cost.arrays) {
+          if (array.local) continue;
+          (array.written ? written : read) += array.moved[b] * kLineBytes * workers;
+        }
+      }
+      const double units = caches[b + 1].shared ? 1 : target_.units;
+      launch_.far_cycles[b] = (read / caches[b + 1].read_bytes_per_cycle +
+                               written / caches[b + 1].write_bytes_per_cycle) / units;
+    }
+  }
+
+  void finish() {
+    const double groups = std::ceil(launch_.groups / target_.units);
+    const double spilled = std::max(
+        1.0, launch_.item_bytes / static_cast<double>(target_.register_bytes));
+    const double bounds[] = {groups * launch_.issue * spilled, groups * launch_.global,
+                             groups * launch_.local, groups * launch_.latency / launch_.resident,
+                             launch_.far_cycles[0], launch_.far_cycles[1], launch_.far_cycles[2]};
+    double largest = 0, sum = 0;
+    for (const double bound : bounds) largest = std::max(largest, bound), sum += bound;
+    const double cycles = largest + costs(*nest_.target).overlap * (sum - largest);
+    launch_.us = cycles / (nest_.target->ghz * 1000);
+  }
+
+  const Nest& nest_;
+  const Nest& processor_;
+  const Analysis& analysis_;
+  const SimtTarget& target_;
+  const StageCost& root_;
+  int shared_ = -1;                        // the root's loop that items share
+  std::vector<Dealing> dealings_;          // by the analysis' stages
+  double registers_ = 0, own_ = 0;         // bytes
+  Launch launch_;
+};
+
+}  // namespace
+
+std::vector<Launch> launches(const Nest& nest, const Nest& processor, const Analysis& analysis) {
+  std::vector<Launch> list;
+  for (const int root : analysis.order) {
+    if (!analysis.stages[root].timed) continue;
+    list.push_back(Group(nest, processor, analysis, root).run());
+  }
+  return list;
+}
+
+}  // namespace lw::cost::simt

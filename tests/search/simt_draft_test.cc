@@ -1,0 +1,198 @@
+// What the analytic model says of machines whose items run in step, and what it counts there.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "cost_model/cost_model.h"
+#include "cost_model/cpu/processor.h"
+#include "cost_model/simt/launches.h"
+#include "loopwright/program.h"
+#include "schedules/steps.h"
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+
+namespace lw {
+namespace {
+
+using cost::simt::Launch;
+using cost::simt::Neighbours;
+using cost::simt::Wide;
+using cost::simt::bank_cycles;
+using cost::simt::transactions;
+
+// 32 items in step, whose accesses are moved in pieces of 32 bytes.
+std::shared_ptr<const Target> gpu() {
+  Target target = *find_target("opencl_gpu");
+  SimtTarget part = simt(target);
+  part.access_bytes = 32;
+  set_simt(&target, part);
+  return std::make_shared<const Target>(std::move(target));
+}
+
+Nest scheduled(const std::string& text, const std::string& trace) {
+  const Program program = *parse_program(text, "");
+  const Nest start = make_nest(std::make_shared<const Program>(program), gpu(), 1);
+  const absl::StatusOr<Nest> nest = replay(start, *parse_trace(trace));
+  CHECK(nest.ok());
+  return *nest;
+}
+
+std::vector<Launch> launches_of(const Nest& nest) {
+  const Nest processor = cost::cpu::as_on_processors(nest, simt(*nest.target).launch_us);
+  return cost::simt::launches(nest, processor, analyze(processor));
+}
+
+const Wide& access_of(const Nest& nest, const Launch& launch, const char* tensor, bool written,
+                      const std::string& stage = "") {
+  const auto found =
+      std::find_if(launch.accesses.begin(), launch.accesses.end(), [&](const Wide& wide) {
+        return nest.program->tensors[wide.tensor].name == tensor && wide.written == written &&
+               (stage.empty() || nest.stages[wide.stage].name == stage);
+      });
+  CHECK(found != launch.accesses.end());
+  return *found;
+}
+
+Neighbours row_of(double stride_bytes) { return {{{32, stride_bytes}}, 32}; }
+
+TEST(SimtDraft, NeighboursShareTransactions) {
+  EXPECT_EQ(transactions(row_of(4), 4, 32), 4);        // a run of 128 bytes
+  EXPECT_EQ(transactions(row_of(4), 4, 64), 2);
+  EXPECT_EQ(transactions(row_of(16), 16, 64), 8);
+  EXPECT_EQ(transactions(row_of(4096), 4, 32), 32);    // a column
+  EXPECT_EQ(transactions(row_of(-4096), 4, 32), 32);
+  EXPECT_EQ(transactions(row_of(8), 4, 32), 8);        // every second
+  EXPECT_EQ(transactions(row_of(0), 4, 32), 1);        // the same
+  EXPECT_EQ(transactions({{}, 32}, 16, 32), 1);
+  EXPECT_EQ(transactions({{{4, 4096}, {8, 4}}, 32}, 4, 32), 4);  // 4 rows of 8
+  EXPECT_EQ(transactions({{{8, 4096}, {4, 4}}, 32}, 4, 32), 8);
+}
+
+TEST(SimtDraft, NeighboursMeetInBanks) {
+  EXPECT_EQ(bank_cycles(row_of(4), 4, 32), 1);
+  EXPECT_EQ(bank_cycles(row_of(0), 4, 32), 1);
+  EXPECT_EQ(bank_cycles(row_of(128), 4, 32), 32);      // rows of 32 words
+  EXPECT_EQ(bank_cycles(row_of(132), 4, 32), 1);       // of 33
+  EXPECT_EQ(bank_cycles(row_of(8), 4, 32), 2);
+  EXPECT_EQ(bank_cycles(row_of(16), 16, 32), 4);       // four words each
+}
+
+constexpr char kTranspose[] =
+    "op t() {\n  in X: f32[1024, 1024]\n  out Y[i: 1024, j: 1024] = X[j, i]\n}\n";
+
+TEST(SimtDraft, ATransposedReadIsOfAPieceForEachItem) {
+  const Nest nest = scheduled(kTranspose, "split(Y, j; 256, 0)\nparallel(Y; 0, 2)\nitems(Y; 1, 1)");
+  const Launch launch = launches_of(nest).at(0);
+  EXPECT_EQ(launch.groups, 4096);
+  EXPECT_EQ(launch.items, 256);
+  const Wide &read = access_of(nest, launch, "X", false), &write = access_of(nest, launch, "Y", true);
+  EXPECT_EQ(read.pieces, 32);
+  EXPECT_EQ(write.pieces, 4);
+  EXPECT_EQ(read.count, 8);                            // eight times 32 items
+  EXPECT_EQ(write.count, 8);
+}
+
+std::string product(int steps) {
+  return concat("register_tile(C, k, i, j; 1, 4, 4, 0, 1, 1)\nsplit(C, i.0; 8, 1)\n"
+                "split(C, j.0; 32, 1)\nsplit(C, k.0; ", steps, ", 0)\n"
+                "reorder(C, i.0.0, j.0.0, i.0.1, j.0.1, k.0.0, k.0.1; 0)\nparallel(C; 0, 2)\n"
+                "items(C; 1, 2)\nstage(C, A; 3, -1, 0)\nshare(A.copy; 1)\n"
+                "stage(C, B; 3, -1, 0)\nshare(B.copy; 1)\n");
+}
+constexpr char kProduct[] =
+    "op p() {\n  in A: f32[512, 512]\n  in B: f32[512, 512]\n"
+    "  out C[i: 512, j: 512] = sum[k: 512](A[i, k] * B[k, j])\n}\n";
+
+TEST(SimtDraft, LocalMemoryAndRegistersLimitWhatAUnitHolds) {
+  // Of each step a group has 32 of A and 128 of B.
+  const Launch few = launches_of(scheduled(kProduct, product(8))).at(0),
+               many = launches_of(scheduled(kProduct, product(32))).at(0);
+  EXPECT_EQ(few.items, 256);
+  EXPECT_EQ(few.groups, 64);
+  EXPECT_EQ(few.local_bytes, 8 * 160 * 4);
+  EXPECT_EQ(many.local_bytes, 32 * 160 * 4);
+  EXPECT_EQ(many.resident, 1);
+  EXPECT_GT(few.occupancy, many.occupancy);
+  EXPECT_GE(few.item_bytes, 16 * 4);
+}
+
+TEST(SimtDraft, ItemsFetchWhatTheyShareOnce) {
+  const Nest nest = scheduled(kProduct, product(8));
+  const Launch launch = launches_of(nest).at(0);
+  // A's 32 rows of 8 in each of 64 steps, B's 8 rows of 128.
+  const Wide &a = access_of(nest, launch, "A", true), &b = access_of(nest, launch, "B", true);
+  const auto useful = [](const Wide& wide) { return wide.useful_bytes(); };
+  EXPECT_NEAR(useful(b), 64 * 8 * 128 * 4, 64 * 8 * 128);
+  EXPECT_LT(useful(a), useful(b));
+  EXPECT_EQ(a.where, cost::simt::Where::kLocal);
+}
+
+// The last groups of few leave units idle.
+TEST(SimtDraft, KnowsTheTail) {
+  const std::string text = "op r() {\n  in X: f32[9, 4096]\n"
+                           "  out Y[i: 9, j: 4096] = X[i, j] * 2\n}\n";
+  const Nest nest = scheduled(text, "register_tile(Y, j; 4, 0)\nsplit(Y, j.0; 256, 0)\n"
+                                    "parallel(Y; 0, 1)\nitems(Y; 2, 1)");
+  EXPECT_NEAR(launches_of(nest).at(0).tail, 9.0 / 16, 1e-9);  // of 8 units, twice
+}
+
+std::string softmax_trace(int parts, int run) {
+  const std::string dealt = concat(parts, ", ", run), tile = run == 4 ? "4, 4" : "1, 16";
+  std::string trace = "compute_at(total, Y; 1)\ncompute_at(E, Y; 1)\ncompute_at(top, Y; 1)\n";
+  for (const char* name : {"top", "total"}) {
+    trace += concat("deal(", name, ", j; ", dealt, ")\nitems(", name, ".rf; 0, 1)\n",
+                    "register_tile(", name, ".rf, j.turn, j.run; ", tile, ", 0, 0)\n",
+                    "register_tile(", name, ", j.part; 4, 0)\n");
+  }
+  return trace + "register_tile(E, j; 4, 0)\nitems(E; 1, 1)\nregister_tile(Y, j; 4, 0)\n"
+                 "split(Y, j.0; 64, 0)\nparallel(Y; 0, 1)\nitems(Y; 2, 1)\n";
+}
+constexpr char kSoftmax[] =
+    "op s() {\n  in X: f32[4096, 1024]\n  top[i: 4096] = max[j: 1024](X[i, j])\n"
+    "  E[i: 4096, j: 1024] = exp(X[i, j] - top[i])\n  total[i: 4096] = sum[j: 1024](E[i, j])\n"
+    "  out Y[i: 4096, j: 1024] = E[i, j] / total[i]\n}\n";
+
+TEST(SimtDraft, PrefersNeighboursThatReadNeighbours) {
+  const Nest apart = scheduled(kSoftmax, softmax_trace(64, 16)),
+             beside = scheduled(kSoftmax, softmax_trace(64, 4));
+  EXPECT_EQ(access_of(apart, launches_of(apart).at(0), "X", false, "top.rf").pieces, 32);
+  EXPECT_EQ(access_of(beside, launches_of(beside).at(0), "X", false, "top.rf").pieces, 16);
+  EXPECT_GT(draft_us(apart), draft_us(beside));
+}
+
+TEST(SimtDraft, ItemsAloneLeaveTheOthersOfTheirStepIdle) {
+  const Nest alone = scheduled(kSoftmax,
+                               "compute_at(total, Y; 1)\ncompute_at(E, Y; 1)\n"
+                               "compute_at(top, Y; 1)\nregister_tile(top, i, j; 1, 16, 0, 0)\n"
+                               "register_tile(E, j; 4, 0)\n"
+                               "register_tile(total, i, j; 1, 16, 0, 0)\n"
+                               "register_tile(Y, j; 4, 0)\nparallel(Y; 0, 1)"),
+             group = scheduled(kSoftmax, softmax_trace(64, 4));
+  EXPECT_GT(draft_us(alone), 2 * draft_us(group));  // whom memory bounds
+}
+
+// Of processors, which run one item after another, nothing of this is said.
+TEST(SimtDraft, ProcessorsHaveNoItemsInStep) {
+  const Program program = *parse_program(kTranspose, "");
+  const Nest nest = make_nest(std::make_shared<const Program>(program),
+                              std::make_shared<const Target>(*find_target("opencl_cpu")), 1);
+  const std::vector<float> values = features(nest);
+  const size_t cpu = feature_table("cpu").size(), simt = feature_table("simt").size();
+  ASSERT_EQ(values.size(), simt);
+  ASSERT_GT(simt, cpu);
+  for (size_t f = cpu; f < simt; ++f) EXPECT_EQ(values[f], 0) << feature_table("simt")[f].name;
+  EXPECT_NEAR(std::exp2(values[kDraftFeature]), draft_us(nest), 1e-3 * draft_us(nest));
+}
+
+TEST(SimtDraft, FeaturesSayWhatTheDraftSays) {
+  const Nest nest = scheduled(kSoftmax, softmax_trace(64, 4));
+  const std::vector<float> values = features(nest);
+  ASSERT_EQ(values.size(), feature_table("simt").size());
+  EXPECT_NEAR(std::exp2(values[kDraftFeature]), draft_us(nest), 1e-3 * draft_us(nest));
+  EXPECT_EQ(values.back(), 1);                         // launches
+}
+
+}  // namespace
+}  // namespace lw
