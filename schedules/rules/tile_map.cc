@@ -11,24 +11,6 @@
 namespace lw::rules {
 namespace {
 
-// Every read is at the map's own point, in a tensor of the same shape.
-bool elementwise(const Nest& nest, int stage) {
-  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
-  if (tensor.axes.size() < 2 || !nest.stages[stage].epilogue.empty()) return false;
-  for (int t : body_reads(nest, stage)) {
-    if (nest.program->tensors[t].shape != tensor.shape) return false;
-    if (!reads_at_prefix(nest, stage, t, static_cast<int>(tensor.axes.size()))) return false;
-  }
-  return true;
-}
-
-void fuse_all(Draft& d, const std::string& name) {
-  while (d.nest.stages[find_stage(d.nest, name)].loops.size() > 1 && !d.failed) {
-    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
-    fixed(d, "fuse", {name, s.loops[0].name, s.loops[1].name});
-  }
-}
-
 bool hosts_others(const Nest& nest, int stage) {
   return std::any_of(nest.stages.begin(), nest.stages.end(),
                      [&](const Stage& s) { return s.place == Place::kAt && s.host == stage; });

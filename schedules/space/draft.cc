@@ -78,6 +78,31 @@ int64_t dot_group(const Nest& nest, int stage, int axis) {
   return factors && s.axes[axis].extent >= factors->atom->group ? factors->atom->group : 1;
 }
 
+bool elementwise(const Nest& nest, int stage) {
+  const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
+  if (tensor.axes.size() < 2 || !nest.stages[stage].epilogue.empty()) return false;
+  for (int t : body_reads(nest, stage)) {
+    if (nest.program->tensors[t].shape != tensor.shape) return false;
+    if (!reads_at_prefix(nest, stage, t, static_cast<int>(tensor.axes.size()))) return false;
+  }
+  return true;
+}
+
+void fuse_all(Draft& d, const std::string& name) {
+  while (d.nest.stages[find_stage(d.nest, name)].loops.size() > 1 && !d.failed) {
+    const Stage& s = d.nest.stages[find_stage(d.nest, name)];
+    fixed(d, "fuse", {name, s.loops[0].name, s.loops[1].name});
+  }
+}
+
+void copy_for_group(Draft& d, const std::string& stage, const std::string& tensor) {
+  const std::string copy = concat(tensor, ".copy");
+  optional(d, "stage", {stage, tensor}, {-1, -1, 0});
+  optional(d, "share", {copy}, {0});
+  optional(d, "parallel", {copy}, {0, 0});
+  optional(d, "items", {copy}, {0, 0});
+}
+
 std::string loop_of(const Stage& s, int axis) {
   for (const Loop& loop : s.loops) {
     if (loop.parts.size() == 1 && loop.parts[0].axis == axis && loop.parts[0].tile == 1)

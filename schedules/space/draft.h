@@ -111,6 +111,14 @@ void inline_maps(Draft& draft, bool (*stays)(const Nest& nest, int stage) = null
 // Maps that read a reduction at their own point run on its register tile.
 void fuse_epilogues(Draft& draft);
 
+// Whether every read of a map, of several axes, is at its own point, in a tensor of the same shape.
+bool elementwise(const Nest& nest, int stage);
+// All of the stage's loops become one.
+void fuse_all(Draft& draft, const std::string& stage);
+// A copy of a tensor for groups that compute the stage: where it stands, whether items share it, and
+// at the root, where it is of the whole, how it is dealt to groups of its own.
+void copy_for_group(Draft& draft, const std::string& stage, const std::string& tensor);
+
 // Name of the loop over single points of the stage's axis; "" when there is none.
 std::string loop_of(const Stage& stage, int axis);
 // Loops around everything that is attached to the stage: their order is settled.

@@ -5,7 +5,8 @@
 //   split(C, k.0; open)                        what is fetched at once
 //   reorder(C, i.0.0, j.0.0, i.0.1, j.0.1, k.0.0, k.0.1)
 //   parallel(C, i.0.0, j.0.0), items(C; open)
-//   stage(C, A; open), share(A.copy; open)     and the same of B
+//   stage(C, A; open), share(A.copy; open)     and the same of B; where the whole is copied,
+//   parallel(A.copy; open), items(A.copy; open)  by groups too
 //   pipeline(C; open)                          slots of what is shared
 //
 // Other axes of the result belong to the grid, other reductions run outside of k.
@@ -92,8 +93,7 @@ void tile(Draft& d, int stage) {
     seen.push_back(address.tensor);
     if (!reused(d.nest.stages[find_stage(d.nest, name)], address)) continue;
     copies = true;
-    optional(d, "stage", {name, tensor.name}, {-1, -1, 0});
-    optional(d, "share", {concat(tensor.name, ".copy")}, {0});
+    copy_for_group(d, name, tensor.name);
   }
   if (copies) optional(d, "pipeline", {name}, {1});
 }
