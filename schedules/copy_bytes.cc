@@ -18,8 +18,13 @@ int64_t copy_bytes(const Nest& nest, int stage, const Stage& copy,
   for (const int64_t extent : extents) ranges.push_back({0, extent - 1});
   const Expr body = body_over_loops(nest, stage);
   const Tensor& tensor = nest.program->tensors[copy.copy_of];
+  const std::vector<int64_t> box = box_of(reads_in(body), copy.copy_of, tensor.shape, ranges);
   int64_t bytes = copy.wide ? size_of(Type::kF32) : size_of(tensor.type);
-  for (const int64_t n : box_of(reads_in(body), copy.copy_of, tensor.shape, ranges)) bytes *= n;
+  for (const int64_t n : box) bytes *= n;
+  if (copy.pad > 0 && !box.empty()) {
+    const int64_t row = copy.block > 0 ? copy.block : box.back();
+    bytes += (bytes + row - 1) / row * copy.pad;
+  }
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 

@@ -48,7 +48,8 @@
 // With `group` > 0 each run of that many positions of dimension `group_dim` is put together, as the
 // innermost: [d/block][other dims, that one / group][d%block][position in the group]. So lie the
 // operands of dot products. The last group may be partly unused. A `wide` copy of 16-bit floats
-// holds f32: they are converted once, not at every use.
+// holds f32: they are converted once, not at every use. With `pad` > 0 the innermost dimension (a
+// block, or without one the last) is so many elements longer: rows then begin in different banks.
 //
 // Groups (machines of many threads). An iteration of a parallel loop is computed by a group of items,
 // as many as the first loop of kItem inside of it has iterations; every such loop's iterations are
@@ -152,6 +153,7 @@ struct Stage {
   int group_dim = -1;
   int64_t group = 0;
   bool wide = false;
+  int64_t pad = 0;
 
   int64_t items = 0;                       // of a group, which is a sub-group; 0: loops say how many
   int memory = -1;                         // managed, of the target; -1: none

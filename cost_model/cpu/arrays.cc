@@ -22,6 +22,7 @@ struct Storage {
   double block = 0;
   int group_dim = -1;
   double group = 1;
+  double pad = 0;
   double element_bytes = 4;
   bool local = false;
   int from = 0;
@@ -51,6 +52,7 @@ Storage storage_of(const Nest& nest, const Analysis& analysis, int s, int tensor
     storage.group = static_cast<double>(stage.group);
   }
   if (stage.wide) storage.element_bytes = size_of(Type::kF32);
+  storage.pad = static_cast<double>(stage.pad);
   const int runs = stage.place == Place::kEpilogue ? stage.host : s;
   const StageCost* cost = find_cost(analysis, runs);
   if (cost == nullptr || nest.stages[runs].place != Place::kAt) return storage;
@@ -77,8 +79,10 @@ Storage storage_read(const Nest& nest, const Analysis& analysis, const StageCost
 
 double stride_in(const Storage& storage, const Access& access, int axis) {
   const double group = storage.group_dim >= 0 ? storage.group : 1;
-  double stride = storage.block_dim >= 0 ? group * storage.block : group, sum = 0;
-  for (int d = static_cast<int>(storage.shape.size()) - 1; d >= 0; --d) {
+  const bool blocked = storage.block_dim >= 0;
+  double stride = blocked ? group * storage.block + storage.pad : group, sum = 0;
+  const int last = static_cast<int>(storage.shape.size()) - 1;
+  for (int d = last; d >= 0; --d) {
     const double step = stride_of(access.dims[d], axis);
     if (d == storage.block_dim) {
       sum += step * group;
@@ -87,7 +91,7 @@ double stride_in(const Storage& storage, const Access& access, int axis) {
       stride *= std::ceil(storage.shape[d] / group);
     } else {
       sum += step * stride;
-      stride *= storage.shape[d];
+      stride *= storage.shape[d] + (d == last && !blocked ? storage.pad : 0);
     }
   }
   return sum;

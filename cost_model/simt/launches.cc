@@ -172,7 +172,11 @@ class Group {
     std::vector<double> box = stage.memory >= 0 ? group_box(cost) : box_of(cost, cost.depth);
     box.resize(std::min(box.size(), rank));
     const double size = stage.wide ? 4 : size_of(nest_.program->tensors[tensor].type);
-    const double bytes = product(box) * size * stage.slots;
+    double bytes = product(box) * size * stage.slots;
+    if (stage.pad > 0 && !box.empty()) {
+      const double row = stage.block > 0 ? static_cast<double>(stage.block) : box.back();
+      bytes *= (row + static_cast<double>(stage.pad)) / row;
+    }
     (stage.memory >= 0 ? launch_.local_bytes : own_) += bytes;
   }
 

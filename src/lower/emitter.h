@@ -37,6 +37,7 @@ struct Storage {
   int64_t block = 0;
   int group_dim = -1;
   int64_t group = 1;
+  int64_t pad = 0;                         // elements more of the innermost dimension
   Affine offset;                           // elements before the box: of a slot
 };
 

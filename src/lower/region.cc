@@ -344,6 +344,11 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region, const Affine&
                                                                        : 1;
       size *= (n + whole - 1) / whole * whole;
     }
+    storage.pad = o.pad;
+    if (o.pad > 0) {
+      const int64_t row = storage.block_dim >= 0 ? storage.block : storage.shape.back();
+      size = size / row * (row + o.pad);
+    }
     if (size * size_of(type) > e.options.max_workspace_bytes && e.failure.ok()) {
       e.failure = infeasible("the workspace is too large");
     }

@@ -94,6 +94,25 @@ TEST(SimtDraft, ATransposedReadIsOfAPieceForEachItem) {
   EXPECT_EQ(write.count, 8);
 }
 
+// A tile of 32 x 32 through local memory: what is fetched by rows is read by columns.
+TEST(SimtDraft, ATransposesCopyHasItsRowsInOtherBanksIfTheyAreAWordLonger) {
+  const std::string tile = "split(Y, i; 32, 1)\nsplit(Y, j; 32, 1)\n"
+                           "reorder(Y, i.0, j.0, i.1, j.1; 0)\nparallel(Y; 0, 2)\n"
+                           "items(Y; 1, 2)\nstage(Y, X; 1, -1, 0)\nshare(X.copy; ";
+  for (const bool padded : {false, true}) {
+    const Nest nest = scheduled(kTranspose, tile + (padded ? "2)" : "1)"));
+    const Launch launch = launches_of(nest).at(0);
+    const Wide &fetch = access_of(nest, launch, "X", false, "X.copy"),
+               &read = access_of(nest, launch, "X", false, "Y");
+    EXPECT_EQ(fetch.where, cost::simt::Where::kGlobal);
+    EXPECT_EQ(fetch.moved_bytes(32), 32 * 32 * 4);     // nothing beside what is wanted
+    EXPECT_EQ(read.where, cost::simt::Where::kLocal);
+    EXPECT_EQ(read.pieces, padded ? 1 : 32);
+    EXPECT_EQ(access_of(nest, launch, "Y", true).pieces, 4);
+    EXPECT_EQ(launch.local_bytes, 32 * (32 + padded) * 4);
+  }
+}
+
 std::string product(int steps) {
   return concat("register_tile(C, k, i, j; 1, 4, 4, 0, 1, 1)\nsplit(C, i.0; 8, 1)\n"
                 "split(C, j.0; 32, 1)\nsplit(C, k.0; ", steps, ", 0)\n"

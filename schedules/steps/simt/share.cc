@@ -1,14 +1,22 @@
 // share(A.copy; 1): the copy lies in memory that the items of a group share. They fetch it
 // together, each a part, and meet before it is read and before it is overwritten. 0: it stays each
-// item's own.
+// item's own. 2: its rows are a word longer, so that neighbours who read a column of it find each
+// other's words in other banks, where such memory has banks.
+#include <algorithm>
+
 #include "schedules/copy_bytes.h"
 #include "schedules/legality.h"
+#include "schedules/targets/family.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {
+
+constexpr int64_t kPadded = 2;
+constexpr int kWordBytes = 4;              // of a bank
 
 // Of a copy that stands inside of a grid whose groups have several items, which does not move with
 // a loop inside of those that the items share.
@@ -46,32 +54,64 @@ absl::Status check_shared_copy(const Nest& nest, int copy) {
   return absl::OkStatus();
 }
 
+// Items in step move a vector each, side by side; a run of several would lie between neighbours.
+void move_vectors(const Nest& nest, Stage& copy, int element_bytes) {
+  const Loop& last = copy.loops.back();
+  if (simt(*nest.target).simd == 1 || copy.block > 0 || last.kind != LoopKind::kVector) return;
+  const int64_t lanes = lanes_of(*nest.target, element_bytes);
+  for (Loop& loop : copy.loops) {
+    for (LoopPart& part : loop.parts) {
+      if (part.axis == last.parts[0].axis) part.tile = std::min(part.tile, lanes);
+    }
+  }
+}
+
 absl::Status apply_share(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
   if (step.numbers[0] == 0) return absl::OkStatus();
+  if (step.numbers[0] < 0 || step.numbers[0] > kPadded) {
+    return infeasible(concat("nothing is shared in way ", step.numbers[0]));
+  }
   ASSIGN_OR_RETURN(const int copy, target_stage(nest, step));
   RETURN_IF_ERROR(check_shared_copy(nest, copy));
-  const int outer = tile_begin(nest.stages[copy]);
+  Stage& c = nest.stages[copy];
+  const int size = c.wide ? size_of(Type::kF32) : size_of(nest.program->tensors[c.copy_of].type);
+  move_vectors(nest, c, size);
+  const int outer = tile_begin(c);
   if (outer == 0) return infeasible("a single tile is nothing to share");
   for (int n = 1; n < outer; ++n) RETURN_IF_ERROR(merge_loops(nest, copy, 0));
-  Stage& c = nest.stages[copy];
   c.loops[0].kind = LoopKind::kItem;
   c.memory = kLocalMemory;
+  if (step.numbers[0] == kPadded) {
+    if (c.group > 0) return infeasible(concat("groups of ", c.name, " lie together"));
+    c.pad = std::max(1, kWordBytes / size);
+  }
   return check_legal(nest, copy);
+}
+
+bool group_holds(const Nest& nest, const Step& step, int64_t way, int host) {
+  Nest shared = nest;
+  Step drawn = step;
+  drawn.numbers = {way};
+  return apply_share(shared, drawn).ok() &&
+         copies_bytes(shared, host, true) <= simt(*nest.target).local_bytes;
 }
 
 // What is too large for the one is left to the other; what is for both, to the lowering.
 std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   const absl::StatusOr<int> copy = target_stage(nest, step);
-  Nest shared = nest;
-  Step one = step;
-  one.numbers = {1};
-  if (!copy.ok() || !apply_share(shared, one).ok()) return {{0}};
+  if (!copy.ok() || nest.stages[*copy].place != Place::kAt) return {{0}};
   const SimtTarget& target = simt(*nest.target);
   const int host = nest.stages[*copy].host;
-  if (copies_bytes(shared, host, true) > target.local_bytes) return {{0}};
-  if (copies_bytes(nest, host, false) > kPrivateRegisters * target.register_bytes) return {{1}};
-  return {{0}, {1}};
+  if (!group_holds(nest, step, 1, host)) return {{0}};
+  std::vector<Decision> domain;
+  if (copies_bytes(nest, host, false) <= kPrivateRegisters * target.register_bytes) {
+    domain.push_back({0});
+  }
+  domain.push_back({1});
+  const bool banks = target.local_real && target.simd > 1;
+  if (banks && group_holds(nest, step, kPadded, host)) domain.push_back({kPadded});
+  return domain;
 }
 
 }  // namespace

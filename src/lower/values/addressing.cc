@@ -247,13 +247,14 @@ Index Addressing::flatten(const Storage& s, const std::vector<Index>& local, con
   if (s.block_dim >= 0) {
     const Index& at = local[s.block_dim];
     address = add(address, one_block ? at : divide(at, s.block, true, point), stride);
-    stride *= s.block;
+    stride *= s.block + s.pad;
   }
+  const int last = s.block_dim >= 0 ? -1 : static_cast<int>(local.size()) - 1;
   for (int d = static_cast<int>(local.size()) - 1; d >= 0; --d) {
     if (d == s.block_dim) continue;
     const bool groups = d == s.group_dim;
     address = add(address, groups ? divide(local[d], s.group, false, point) : local[d], stride);
-    stride *= groups ? (s.shape[d] + s.group - 1) / s.group : s.shape[d];
+    stride *= groups ? (s.shape[d] + s.group - 1) / s.group : s.shape[d] + (d == last ? s.pad : 0);
   }
   if (s.block_dim >= 0 && !one_block) {
     address = add(address, divide(local[s.block_dim], s.block, false, point), stride);
