@@ -209,7 +209,9 @@ class Group {
     store(cost, dealing, stores, in_step);
     const std::vector<CacheLevel>& caches = nest_.target->caches;
     const double wait = far ? caches[0].latency_cycles : near ? caches[0].latency_cycles / 2 : 0;
-    launch_.latency += of_an_item(cost.updates, dealing) * (wait + cost.latency_bound);
+    const double updates = of_an_item(cost.updates, dealing);
+    launch_.latency += updates * (wait + cost.latency_bound);
+    if (far) far_waits_ += updates;
   }
 
   void store(const StageCost& cost, const Dealing& dealing, double times, double in_step) {
@@ -334,6 +336,10 @@ class Group {
   void far() {
     const std::vector<CacheLevel>& caches = nest_.target->caches;
     const int boundaries = std::min<int>(static_cast<int>(caches.size()) - 1, kTlb);
+    double fetched = 0, wanted = 0;
+    for (const Wide& wide : launch_.accesses) {
+      if (wide.where == Where::kGlobal && !wide.written) wanted += wide.useful_bytes();
+    }
     for (int b = 0; b < boundaries; ++b) {
       double read = fetched_again(static_cast<double>(caches[b].bytes),
                                   caches[b].shared ? target_.units : 1);
@@ -346,9 +352,14 @@ class Group {
           (array.written ? written : read) += array.moved[b] * kLineBytes * workers;
         }
       }
+      fetched = read;                      // of the last: from memory
       const double units = caches[b + 1].shared ? 1 : target_.units;
       launch_.far_cycles[b] = (read / caches[b + 1].read_bytes_per_cycle +
                                written / caches[b + 1].write_bytes_per_cycle) / units;
+    }
+    if (wanted > 0) {
+      const double missing = std::min(1.0, fetched / (wanted * launch_.groups));
+      launch_.latency += far_waits_ * missing * caches.back().latency_cycles;
     }
   }
 
@@ -373,6 +384,7 @@ class Group {
   int shared_ = -1;                        // the root's loop that items share
   std::vector<Dealing> dealings_;          // by the analysis' stages
   double registers_ = 0, own_ = 0;         // bytes
+  double far_waits_ = 0;                   // of an item, for what it loads from afar
   Launch launch_;
 };
 

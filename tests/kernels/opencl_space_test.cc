@@ -75,5 +75,25 @@ TEST(OpenClSpace, MostDrawsCanBeMade) {
   }
 }
 
+// Tiles of a transpose go through local memory, whose rows may be a word longer.
+TEST(OpenClSpace, HasTransposesThroughLocalMemory) {
+  const auto target = std::make_shared<const Target>(*find_target("opencl_gpu"));
+  const auto program = std::make_shared<const Program>(*load_workload({"transpose"}));
+  const Nest start = make_nest(program, target, 1);
+  const std::vector<Sketch> space = make_space(start);
+  Rng rng(22);
+  int plain = 0, padded = 0;
+  for (int n = 0; n < 400; ++n) {
+    const Sketch& sketch = space[static_cast<size_t>(n) % space.size()];
+    const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
+    if (!drawn.ok() || !lower(drawn->nest).ok()) continue;
+    for (const Stage& stage : drawn->nest.stages) {
+      if (stage.copy_of >= 0 && stage.memory >= 0) ++(stage.pad > 0 ? padded : plain);
+    }
+  }
+  EXPECT_GT(plain, 0);
+  EXPECT_GT(padded, 0);
+}
+
 }  // namespace
 }  // namespace lw
