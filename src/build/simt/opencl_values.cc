@@ -273,7 +273,7 @@ std::string across(Reduce reduce, Type type, int lanes, const std::string& a) {
   if (lanes == 1) return concat(word, a, ")");
   std::vector<std::string> all;
   for (int l = 0; l < lanes; ++l) all.push_back(concat(word, a, cl_lane(l, lanes), ")"));
-  return literal(type, lanes, all);
+  return cl_literal(type, lanes, all);
 }
 
 }  // namespace
