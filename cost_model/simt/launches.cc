@@ -51,11 +51,50 @@ std::vector<double> box_of(const StageCost& cost, int position) {
   return {cost.box_at(position), cost.box_at(position) + cost.axes()};
 }
 
+int item_loop(const Stage& stage) {
+  for (size_t l = 0; l < stage.loops.size(); ++l) {
+    if (stage.loops[l].kind == LoopKind::kItem) return static_cast<int>(l);
+  }
+  return -1;
+}
+
+// What is touched where a group's items walk through the loops inside of theirs together: the
+// analysis of such nests but for times. `walks`: whether any do.
+Analysis together(const Nest& processor, const Analysis& analysis, bool* walks) {
+  Nest nest = processor;
+  Analysis result;
+  std::vector<bool> moved(nest.stages.size(), false);
+  for (size_t s = 0; s < nest.stages.size(); ++s) {
+    Stage& stage = nest.stages[s];
+    const int items = item_loop(stage), tile = tile_begin(stage);
+    if (stage.place != Place::kRoot || items < 1 || items + 1 >= tile) continue;
+    for (Stage& other : nest.stages) {
+      const bool here = other.place == Place::kAt && other.host == static_cast<int>(s);
+      if (here && other.loop == stage.loops[items].name) other.loop = stage.loops[items - 1].name;
+    }
+    std::rotate(stage.loops.begin() + items, stage.loops.begin() + items + 1,
+                stage.loops.begin() + tile);
+    moved[s] = *walks = true;
+  }
+  if (!*walks) return result;
+  find_chains(nest, result);
+  for (size_t c = 0; c < result.stages.size(); ++c) {
+    // Accumulators stay in registers.
+    StageCost& cost = result.stages[c];
+    if (moved[cost.stage]) cost.run = std::min(cost.run, std::max(0, analysis.stages[c].run - 1));
+  }
+  find_arrays(nest, result);
+  find_traffic(nest, result);
+  return result;
+}
+
 // One root stage, and what stands at its loops.
 class Group {
  public:
-  Group(const Nest& nest, const Nest& processor, const Analysis& analysis, int root)
-      : nest_(nest), processor_(processor), analysis_(analysis),
+  // `walk`: the analysis of what is touched.
+  Group(const Nest& nest, const Nest& processor, const Analysis& analysis, const Analysis& walk,
+        int root)
+      : nest_(nest), processor_(processor), analysis_(analysis), walk_(walk),
         target_(lw::simt(*nest.target)), root_(analysis.stages[root]) {
     launch_.stage = root_.stage;
     if (root_.parallel >= 0) launch_.groups = root_.tasks;
@@ -248,10 +287,30 @@ class Group {
     return where_of(stage_of_tensor(nest_, access.tensor));
   }
 
+  // An item's memory of its own is as far as any, but for what registers hold; there items lie side
+  // by side.
+  double registers() const { return 0.5 * static_cast<double>(target_.register_bytes); }
+  double own_bytes(const StageCost& cost, const Access& access, bool written) const {
+    int holder = written ? cost.stage : stage_of_tensor(nest_, access.tensor);
+    for (const Stage::Copy& copy : stage_of(cost).copies) {
+      if (!written && !access.epilogue && copy.tensor == access.tensor) holder = copy.stage;
+    }
+    if (nest_.stages[holder].place == Place::kEpilogue) holder = nest_.stages[holder].host;
+    for (const StageCost& held : analysis_.stages) {
+      if (held.stage != holder) continue;
+      std::vector<double> box = box_of(held, held.depth);
+      const Tensor& tensor = nest_.program->tensors[access.tensor];
+      box.resize(std::min(box.size(), tensor.shape.size()));
+      return product(box) * size_of(tensor.type);
+    }
+    return 0;
+  }
+
   // `times` tiles load or store there.
   void add(const StageCost& cost, const Dealing& dealing, const Access& access, bool written,
            Where where, double times, double in_step) {
-    if (where == Where::kOwn && company()) return;  // registers, nearly
+    const bool own = where == Where::kOwn && company();
+    if (own && own_bytes(cost, access, written) <= registers()) return;
     const double element = size_of(nest_.program->tensors[access.tensor].type);
     const auto stride = [&](int axis) {
       return element * (written ? result_stride(processor_, analysis_, cost, access, axis)
@@ -283,8 +342,9 @@ class Group {
       neighbours.parts.push_back({part.count, moved});
     }
     const double access_bytes = static_cast<double>(target_.access_bytes);
-    const bool banks = where != Where::kGlobal && target_.local_real;
-    wide.pieces = access.gathers ? wide.lanes
+    const bool banks = where != Where::kGlobal && !own && target_.local_real;
+    wide.pieces = own            ? std::max(1.0, wide.lanes * wide.bytes / access_bytes)
+                  : access.gathers ? wide.lanes
                   : banks        ? bank_cycles(neighbours, wide.bytes, target_.simd)
                                  : transactions(neighbours, wide.bytes, access_bytes);
     if (banks) {
@@ -344,10 +404,11 @@ class Group {
       double read = fetched_again(static_cast<double>(caches[b].bytes),
                                   caches[b].shared ? target_.units : 1);
       double written = 0;
-      for (const StageCost& cost : analysis_.stages) {
+      for (size_t c = 0; c < analysis_.stages.size(); ++c) {
+        const StageCost& cost = analysis_.stages[c];
         if (&root_of(analysis_, cost) != &root_) continue;
         const double workers = std::min<double>(std::max(1, nest_.threads), cost.tasks);
-        for (const Array& array : cost.arrays) {
+        for (const Array& array : walk_.stages[c].arrays) {
           if (array.local) continue;
           (array.written ? written : read) += array.moved[b] * kLineBytes * workers;
         }
@@ -379,6 +440,7 @@ class Group {
   const Nest& nest_;
   const Nest& processor_;
   const Analysis& analysis_;
+  const Analysis& walk_;
   const SimtTarget& target_;
   const StageCost& root_;
   int shared_ = -1;                        // the root's loop that items share
@@ -392,9 +454,11 @@ class Group {
 
 std::vector<Launch> launches(const Nest& nest, const Nest& processor, const Analysis& analysis) {
   std::vector<Launch> list;
+  bool walks = false;
+  const Analysis walk = together(processor, analysis, &walks);
   for (const int root : analysis.order) {
     if (!analysis.stages[root].timed) continue;
-    list.push_back(Group(nest, processor, analysis, root).run());
+    list.push_back(Group(nest, processor, analysis, walks ? walk : analysis, root).run());
   }
   return list;
 }

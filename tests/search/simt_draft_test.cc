@@ -148,6 +148,18 @@ TEST(SimtDraft, ItemsFetchWhatTheyShareOnce) {
   EXPECT_EQ(a.where, cost::simt::Where::kLocal);
 }
 
+// What neighbours read of the same rows they find in the cache, since they go along them together.
+TEST(SimtDraft, ItemsWalkAlongSumsTogether) {
+  const std::string trace = product(8);
+  const Nest nest = scheduled(kProduct, trace.substr(0, trace.find("stage(C, A")));
+  const double once = 512.0 * 512 * 512 * 4 * (1.0 / 32 + 1.0 / 128),  // bytes, of a group's tile
+               alone = 512.0 * 512 * 512 * 4 * (1.0 / 4 + 1.0 / 4);    // of each item's
+  const Launch launch = launches_of(nest).at(0);
+  const double moved = launch.far_cycles[0] * nest.target->caches[1].read_bytes_per_cycle;
+  EXPECT_GT(moved, 0.5 * once);
+  EXPECT_LT(moved, 0.5 * alone);
+}
+
 // The last groups of few leave units idle.
 TEST(SimtDraft, KnowsTheTail) {
   const std::string text = "op r() {\n  in X: f32[9, 4096]\n"
