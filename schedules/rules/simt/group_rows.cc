@@ -9,10 +9,9 @@
 //
 // Where a row is a sub-group's, of each stage
 //
-//   split(top, j; open), vectorize(top, j.1), items(top; all of j.0)
+//   items(top; all of j, open)
 //
-// where an item's tile may be a single point, as it has company that hides what it waits for; and
-// nothing is combined by way of memory.
+// in tiles of few points, and nothing is combined by way of memory.
 //
 // Neighbours in a group take neighbouring tiles of maps, so that what they load together lies
 // together; of a reduction each takes every n-th run of the row, or one that is as long as its
@@ -76,14 +75,10 @@ void tile_map_of_row(Draft& d, const std::string& name, const std::string& j) {
   fixed(d, "items", {name}, {position_of(d, name, j + ".0"), 1});
 }
 
-// Ends are code of their own, so that all of a row's tiles are dealt to the items.
 void tile_by_sub_group(Draft& d, int stage, const std::string& name, const std::string& j) {
-  const bool is_host = hosts_rows(d.nest, stage);
-  const int64_t rows = is_host ? loops_around_attached(d.nest, stage) : 0;
-  open(d, "split", {name, j}, {1, 0});
-  fixed(d, "vectorize", {name, j + ".1"});
-  if (is_host) fixed(d, "parallel", {name}, {0, rows});
-  if (!d.failed) fixed(d, "items", {name}, {position_of(d, name, j + ".0"), 1});
+  const int64_t rows = loops_around_attached(d.nest, stage);
+  if (hosts_rows(d.nest, stage)) fixed(d, "parallel", {name}, {0, rows});
+  if (!d.failed) open(d, "items", {name}, {position_of(d, name, j), 1, 1});
 }
 
 void tile(Draft& d, int stage) {

@@ -1,9 +1,8 @@
 // A reduction of what lies together, each of its results by a sub-group:
 //
-//   split(Y, j; open), vectorize(Y, j.1)
-//   parallel(Y, all outside of j), items(Y; all of j.0)
+//   parallel(Y, all outside of j), items(Y; all of j, open)
 //
-// Neighbours take neighbouring tiles.
+// Neighbours take neighbouring tiles, of few points.
 #include "schedules/space/rule.h"
 
 namespace lw::rules {
@@ -12,12 +11,10 @@ namespace {
 bool takes(const Draft& d, int stage) { return d.sub_groups && reduces_rows(d.nest, stage); }
 
 void tile(Draft& d, int stage) {
-  const std::string name = d.nest.stages[stage].name, j = d.nest.stages[stage].loops.back().name;
+  const std::string name = d.nest.stages[stage].name;
   const int64_t rows = static_cast<int64_t>(d.nest.stages[stage].loops.size()) - 1;
-  open(d, "split", {name, j}, {1, 0});
-  fixed(d, "vectorize", {name, j + ".1"});
   fixed(d, "parallel", {name}, {0, rows});
-  fixed(d, "items", {name}, {1, 1});
+  open(d, "items", {name}, {1, 1, 1});
 }
 
 }  // namespace

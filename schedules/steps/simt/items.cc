@@ -9,6 +9,9 @@
 // loops: the items compute it together, its result is where all of them see it.
 // Where the target has sub-groups the loop may run a sum, a maximum or a minimum: the group is one of
 // these then, whose items exchange what each has accumulated, and all have it.
+//
+// items(C; 1, 1, 4): the last loop, over single points, in tiles of 4, which are an item's lanes. Few
+// of them are worth trying: that an item waits its company hides.
 #include <algorithm>
 
 #include "schedules/legality.h"
@@ -116,8 +119,19 @@ absl::Status check_grid(const Stage& stage) {
 // Of the loops, that behind the grid's.
 int first_inside(const Stage& stage) { return stage.place == Place::kRoot ? 1 : 0; }
 
+absl::Status cut_into_lanes(Nest& nest, int stage, int64_t position, int64_t points) {
+  Stage& s = nest.stages[stage];
+  const int64_t last = static_cast<int64_t>(s.loops.size()) - 1;
+  if (position != last || !is_plain(s.loops[last])) {
+    return infeasible(concat(s.name, " ends in no plain loop ", position));
+  }
+  RETURN_IF_ERROR(split_loop(nest, stage, static_cast<int>(last), {&points, 1}, Tail::kCompose));
+  nest.stages[stage].loops.back().kind = LoopKind::kVector;
+  return absl::OkStatus();
+}
+
 absl::Status apply_items(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {1, 1, 2, 2}));
+  RETURN_IF_ERROR(expect(step, {1, 1, 2, 3}));
   if (step.numbers[1] == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
   RETURN_IF_ERROR(check_grid(nest.stages[stage]));
@@ -127,10 +141,27 @@ absl::Status apply_items(Nest& nest, const Step& step) {
       count > loops - first) {
     return infeasible(concat("no loops ", first, " to ", first + count, " inside of the grid"));
   }
+  if (step.numbers.size() > 2) {
+    RETURN_IF_ERROR(cut_into_lanes(nest, stage, first, step.numbers[2]));
+  }
   return share_loops(nest, stage, static_cast<int>(first), count);
 }
 
+// Of the same loops.
+std::vector<Decision> lanes_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain;
+  const absl::StatusOr<int> stage = target_stage(nest, step);
+  for (int64_t points = 1; stage.ok() && points <= stage_lanes(nest, *stage); points *= 2) {
+    Nest next = nest;
+    Step drawn = step;
+    drawn.numbers[2] = points;
+    if (apply_items(next, drawn).ok()) domain.push_back(drawn.numbers);
+  }
+  return domain;
+}
+
 std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
+  if (step.numbers.size() > 2) return lanes_domain(nest, step);
   std::vector<Decision> domain = {{0, 0}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
   // A sub-group has its items in any case: alone none of them is.
