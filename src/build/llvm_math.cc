@@ -23,7 +23,7 @@
 #include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
-#include "src/build/polynomials.h"
+#include "src/kernel/polynomials.h"
 
 namespace lw {
 namespace {

@@ -60,7 +60,7 @@ Affine variable(int var, int64_t coefficient = 1);
 Affine operator+(const Affine& a, const Affine& b);
 Affine operator-(const Affine& a, const Affine& b);
 Affine operator*(const Affine& a, int64_t factor);
-// The largest power of two up to 64 that divides `size` times the index, whatever the variables are.
+// The largest power of two up to 64 that divides `size` times the index, whatever variables are.
 int64_t byte_alignment(const Affine& index, int64_t size);
 
 // Buffers in a workspace, and workspaces that follow each other (the shared one, then each worker's

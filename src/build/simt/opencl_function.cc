@@ -426,8 +426,8 @@ class Function {
   void prefetch(const Stmt& s) {
     if (!prelude_->processor() || !buffers_used_[s.buffer]) return;
     const int size = size_of(kernel_.buffers[s.buffer].type);
-    line(cl_prefetch(concat("(uintptr_t)", buffers_[s.buffer], " + ", size, " * (", text_of(s.index),
-                            ")"), prelude_));
+    const std::string bytes = concat(size, " * (", text_of(s.index), ")");
+    line(cl_prefetch(concat("(uintptr_t)", buffers_[s.buffer], " + ", bytes), prelude_));
   }
 
   // Rows are zipped with those half the block away, log2 times: lanes taken one by one from as many
@@ -444,7 +444,7 @@ class Function {
     for (size_t round = 1; round <= rounds; ++round) {
       for (size_t i = 0; i < n; ++i) {
         const bool low = i % 2 == 0;
-        const std::string value = concat(zip_function(row, low), "(", rows[i / 2], ", ",
+        const std::string value = concat(cl_zip(row, low, prelude_), "(", rows[i / 2], ", ",
                                          rows[i / 2 + n / 2], ")");
         zipped[i] = concat("lw_z", block, "_", (round - 1) * n + i);
         if (round == rounds) {
@@ -456,24 +456,6 @@ class Function {
       std::swap(rows, zipped);
     }
     if (rounds == 0) line(target_of(s.many[1]), " = ", rows[0], ";");
-  }
-
-  const std::string& zip_function(const Register& row, bool low) {
-    const std::string type = cl_type(row.type, row.lanes);
-    const std::string name = concat(low ? "lw_zip_low_" : "lw_zip_high_", type);
-    const char* const part = low ? ".lo" : ".hi";
-    std::string lanes;
-    for (int l = 0; l < row.lanes / 2; ++l) {
-      const int from = low ? l : row.lanes / 2 + l;
-      lanes += concat(", ", from, ", ", row.lanes + from);
-    }
-    prelude_->use_has_builtin();
-    return prelude_->use(
-        name, concat("static inline ", type, " ", name, "(", type, " a, ", type, " b) {\n",
-                     "#if __has_builtin(__builtin_shufflevector)\n",
-                     "  return __builtin_shufflevector(a, b", lanes, ");\n#else\n  ", type,
-                     " both;\n  both.even = a", part, ";\n  both.odd = b", part,
-                     ";\n  return both;\n#endif\n}\n"));
   }
 
   const Kernel& kernel_;

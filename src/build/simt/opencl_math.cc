@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/message.h"
-#include "src/build/polynomials.h"
+#include "src/kernel/polynomials.h"
 #include "src/build/simt/opencl_text.h"
 
 namespace lw {
@@ -78,7 +78,8 @@ std::string tanh_text(Text t) {
 
 std::string sigmoid_text(Text t, const std::string& exp) {
   t.let("e", concat(exp, "(-fabs(x))"));
-  return t.done(concat("(x < ", t.number(0), " ? e : ", t.number(1), ") / (e + ", t.number(1), ")"));
+  return t.done(concat("(x < ", t.number(0), " ? e : ", t.number(1), ") / (e + ", t.number(1),
+                       ")"));
 }
 
 std::string erf_text(Text t) {

@@ -64,12 +64,14 @@ std::string load_within(Type type, int lanes, const ClAccess& a, Prelude* prelud
   const std::string name = concat("lw_load_within_", space_word(a.space), "_", tn);
   const std::string mask = size_of(type) == 1 ? "m" : concat("convert_", m, "(m)");
   const std::string whole = load_vector(type, lanes, {.space = a.space}, "all + i", prelude);
-  std::string text = concat("static inline ", tn, " ", name, "(", pointer, " all, long i, long last",
-                            ", char", lanes, " m) {\n  if (i >= 0 && i <= last) return select((", tn,
-                            ")(0), ", whole, ", ", mask, ");\n  ", tn, " r = 0;\n");
+  std::string text =
+      concat("static inline ", tn, " ", name, "(", pointer, " all, long i, long last, char", lanes,
+             " m) {\n  if (i >= 0 && i <= last) return select((", tn, ")(0), ", whole, ", ", mask,
+             ");\n  ", tn, " r = 0;\n");
   for (int l = 0; l < lanes; ++l) {
     const std::string lane = cl_lane(l, lanes);
-    text += concat("  if (m", lane, ") r", lane, " = all[i", l == 0 ? "" : concat(" + ", l), "];\n");
+    const std::string next = l == 0 ? "" : concat(" + ", l);
+    text += concat("  if (m", lane, ") r", lane, " = all[i", next, "];\n");
   }
   text += "  return r;\n}\n";
   return concat(prelude->use(name, text), "(", a.all, ", ", a.index, ", ", a.elements - lanes, ", ",

@@ -356,4 +356,22 @@ std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std:
   }
 }
 
+std::string cl_zip(const Register& row, bool low, Prelude* prelude) {
+  const std::string type = cl_type(row.type, row.lanes);
+  const std::string name = concat(low ? "lw_zip_low_" : "lw_zip_high_", type);
+  const char* const part = low ? ".lo" : ".hi";
+  std::string lanes;
+  for (int l = 0; l < row.lanes / 2; ++l) {
+    const int from = low ? l : row.lanes / 2 + l;
+    lanes += concat(", ", from, ", ", row.lanes + from);
+  }
+  prelude->use_has_builtin();
+  return prelude->use(
+      name, concat("static inline ", type, " ", name, "(", type, " a, ", type, " b) {\n",
+                   "#if __has_builtin(__builtin_shufflevector)\n",
+                   "  return __builtin_shufflevector(a, b", lanes, ");\n#else\n  ", type,
+                   " both;\n  both.even = a", part, ";\n  both.odd = b", part,
+                   ";\n  return both;\n#endif\n}\n"));
+}
+
 }  // namespace lw

@@ -19,4 +19,7 @@ std::string cl_iota(Type type, int lanes, const std::string& base, int64_t strid
 // Of which lanes that is >= 0.
 std::string cl_lane_mask(int lanes, const std::string& base, int64_t stride);
 
+// The function that lays the low halves of two such registers alternately, or the high ones.
+std::string cl_zip(const Register& row, bool low, Prelude* prelude);
+
 }  // namespace lw

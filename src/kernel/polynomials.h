@@ -1,5 +1,5 @@
-// Of elementary functions in f32, by which LLVM's code and OpenCL C compute them: minimax fits (Remez
-// exchange on the reduced range), coefficients from the highest power down. Their errors: llvm_math.cc.
+// Of elementary functions in f32, by which all back-ends compute them: minimax fits (Remez
+// exchange on the reduced range), coefficients from the highest power down. Their errors: src/build/llvm_math.cc.
 #pragma once
 
 namespace lw {
