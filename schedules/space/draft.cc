@@ -78,6 +78,17 @@ int64_t dot_group(const Nest& nest, int stage, int axis) {
   return factors && s.axes[axis].extent >= factors->atom->group ? factors->atom->group : 1;
 }
 
+bool has_dot_products(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Place place = nest.stages[s].place;
+    if (place == Place::kInlined || place == Place::kEpilogue) continue;
+    for (int a = 0; a < static_cast<int>(nest.stages[s].axes.size()); ++a) {
+      if (dot_group(nest, s, a) > 1) return true;
+    }
+  }
+  return false;
+}
+
 bool elementwise(const Nest& nest, int stage) {
   const Tensor& tensor = nest.program->tensors[nest.stages[stage].tensor];
   if (tensor.axes.size() < 2 || !nest.stages[stage].epilogue.empty()) return false;

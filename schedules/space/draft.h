@@ -66,6 +66,8 @@ double body_cost(const Nest& nest, int stage);
 // Products that one instruction of the target adds along reduction axis `axis` of the stage's
 // tensor; 1: it has none for the stage, or the axis is too short.
 int64_t dot_group(const Nest& nest, int stage, int axis);
+// Whether it has some for any stage.
+bool has_dot_products(const Nest& nest);
 
 // What a stage is to the rules that fuse, whatever its operator is called, and when each fuses:
 //

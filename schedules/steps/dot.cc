@@ -44,6 +44,10 @@ absl::Status apply_dot(Nest& nest, const Step& step) {
     return infeasible(concat(nest.target->name, " has no dot product of ", step.numbers[0], ": ",
                              product_text(term)));
   }
+  const int64_t lanes = stage_lanes(nest, stage) * step.numbers[0];
+  if (lanes > register_file(*nest.target).most_lanes) {
+    return infeasible(concat("no vector has ", lanes, " lanes"));
+  }
   s.dot_axis = loop.parts[0].axis;
   s.dot_group = step.numbers[0];
   return check_legal(nest, stage);
@@ -62,8 +66,7 @@ std::vector<Decision> dot_domain(const Nest& nest, const Step& step) {
 }  // namespace
 
 const StepKind& dot() {
-  static constexpr StepKind kind = {"dot", 1, apply_dot, dot_domain,
-                                    "cpu"};
+  static constexpr StepKind kind = {"dot", 1, apply_dot, dot_domain};
   return kind;
 }
 

@@ -1,5 +1,6 @@
 // A product, by groups:
 //
+//   dot(C, k; 4)                               where products are added in groups
 //   register_tile(C, k, i, j; open)            an item's results
 //   split(C, i.0; open), split(C, j.0; open)   of a group: its items; outside of it, the grid
 //   split(C, k.0; open)                        what is fetched at once
@@ -64,6 +65,8 @@ void tile(Draft& d, int stage) {
   const std::string name = s.name, i = loop_of(s, axes.rows), j = loop_of(s, axes.vector),
                     k = loop_of(s, axes.reduction);
   // Items whose tiles are alike run the same code, and may meet: what is beyond the end is masked.
+  const int64_t group = d.dot_products ? dot_group(d.nest, stage, axes.reduction) : 1;
+  if (group > 1) fixed(d, "dot", {name, k}, {group});
   open(d, "register_tile", {name, k, i, j}, {1, 1, 1, 0, 1, 1});
   if (d.failed) return;
   for (const std::string& loop : {i, j}) open(d, "split", {name, loop + ".0"}, {1, 1});

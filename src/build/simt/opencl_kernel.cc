@@ -12,6 +12,11 @@
 namespace lw {
 namespace {
 
+// Of what a device without integer dot products has, all that is needed is in 1.2.
+const char* language_of(const Kernel& kernel) {
+  return has_op(kernel.body, Op::kDot) ? "3.0" : "1.2";
+}
+
 class Launches {
  public:
   Launches(const Kernel& kernel, const Target& target)
@@ -57,7 +62,8 @@ class Launches {
     const bool doubles = std::any_of(
         names_.kernel.registers.begin(), names_.kernel.registers.end(),
         [](const Register& r) { return r.type == Type::kF64; });
-    std::string text = concat("// ", name_, ": made by Loopwright; OpenCL C 1.2.\n");
+    std::string text = concat("// ", name_, ": made by Loopwright; OpenCL C ",
+                              language_of(names_.kernel), ".\n");
     if (doubles) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
     if (has_op(names_.kernel.prepack, Op::kAcross) || has_op(names_.kernel.body, Op::kAcross)) {
       text += "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n";
@@ -100,7 +106,7 @@ absl::StatusOr<OpenClProgram> opencl_program(const Kernel& kernel, const Target&
   const SimtTarget& t = simt(target);
   RETURN_IF_ERROR(check_limits(kernel, t));
   OpenClProgram result;
-  result.options = "-cl-std=CL1.2";
+  result.options = concat("-cl-std=CL", language_of(kernel));
   result.arguments.resize(kernel.arguments);
   for (const Buffer& b : kernel.buffers) {
     if (b.scope != Scope::kArgument) continue;

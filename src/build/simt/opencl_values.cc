@@ -278,6 +278,45 @@ std::string across(Reduce reduce, Type type, int lanes, const std::string& a) {
 
 }  // namespace
 
+namespace {
+
+// Of four bytes by four: what drivers have instructions for, or what these mean. Packed operands are
+// what every driver with the extension takes; OpenCL C 3.0 says whether it is one.
+std::string dot_of_four(Type a, Type b, Prelude* prelude) {
+  const std::string x = cl_type(a), y = cl_type(b), name = concat("lw_dot4_", x, "_", y);
+  const std::string packed = concat("dot_4x8packed_", is_signed(a) ? "s" : "u",
+                                    is_signed(b) ? "s" : "u",
+                                    is_signed(a) || is_signed(b) ? "_int" : "_uint");
+  return prelude->use(
+      name, concat("static inline int ", name, "(", x, "4 a, ", y, "4 b) {\n",
+                   "#ifdef __opencl_c_integer_dot_product_input_4x8bit_packed\n  return ", packed,
+                   "(as_uint(a), as_uint(b));\n#else\n",
+                   "  int4 each = convert_int4(a) * convert_int4(b);\n",
+                   "  return each.s0 + each.s1 + each.s2 + each.s3;\n#endif\n}\n"));
+}
+
+std::string dot_products(const Kernel& kernel, const Stmt& s, const std::vector<std::string>& names,
+                         Prelude* prelude) {
+  constexpr int kGroup = 4;
+  const Register &dst = kernel.registers[s.dst], &a = kernel.registers[s.srcs[0]],
+                 &b = kernel.registers[s.srcs[1]];
+  const bool bytes = size_of(a.type) == 1 && size_of(b.type) == 1;
+  if (dst.type != Type::kI32 || !bytes || a.lanes != kGroup * dst.lanes) return "";
+  const std::string dot = dot_of_four(a.type, b.type, prelude);
+  constexpr const char* kQuarters[] = {".s0123", ".s4567", ".s89ab", ".scdef"};
+  std::vector<std::string> sums;
+  for (int l = 0; l < dst.lanes; ++l) {
+    const char* quarter = dst.lanes == 1 ? "" : kQuarters[l];
+    sums.push_back(concat(dot, "(", names[s.srcs[0]], quarter, ", ", names[s.srcs[1]], quarter,
+                          ")"));
+  }
+  const Operation o{dst.type, dst.lanes, prelude};
+  return o.wrapping(names[s.srcs[2]], " + ",
+                    dst.lanes == 1 ? sums[0] : cl_literal(dst.type, dst.lanes, sums));
+}
+
+}  // namespace
+
 std::string cl_iota(Type type, int lanes, const std::string& base, int64_t stride) {
   const std::string word = cl_type(type);
   if (lanes == 1) return concat("(", word, ")(", base, ")");
@@ -316,7 +355,10 @@ std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std:
     case Op::kMove: return reg(0);
     case Op::kBroadcast: {
       if (kernel.registers[s.srcs[0]].lanes == dst.lanes) return reg(0);
-      if (kernel.registers[s.srcs[0]].lanes != 1) return "";
+      if (kernel.registers[s.srcs[0]].lanes != 1) {
+        const std::vector<std::string> all(dst.lanes / kernel.registers[s.srcs[0]].lanes, reg(0));
+        return cl_literal(dst.type, dst.lanes, all);
+      }
       const std::string sign = dst.type == Type::kBool ? "-" : "";
       return concat("(", cl_type(dst.type, dst.lanes), ")(", sign.empty() ? "" : "(char)", sign,
                     reg(0), ")");
@@ -335,6 +377,7 @@ std::string cl_value(const Kernel& kernel, const Stmt& s, const std::vector<std:
       return horizontal(s.reduce, dst.type, kernel.registers[s.srcs[0]].lanes, reg(0), prelude);
     case Op::kAcross:
       return s.integer == 1 ? reg(0) : across(s.reduce, dst.type, dst.lanes, reg(0));
+    case Op::kDot: return dot_products(kernel, s, names, prelude);
     case Op::kInterleave: {
       std::vector<std::string> lanes;
       const int n = static_cast<int>(s.many.size()), each = dst.lanes / n;

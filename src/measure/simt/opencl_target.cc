@@ -49,6 +49,21 @@ void as_processors(const OpenClDevice& d, Target* target, SimtTarget* part) {
   part->access_bytes = d.line_bytes > 0 ? static_cast<int64_t>(d.line_bytes) : part->access_bytes;
 }
 
+// Of four bytes by four, as often as multiply-adds: how fast they are nobody says.
+void add_dot_products(Target* target) {
+  const Atom* fma = multiply_add(*target, Type::kF32);
+  if (fma == nullptr) return;
+  for (const Type a : {Type::kI8, Type::kU8}) {
+    Atom atom = *fma;
+    atom.name = a == Type::kI8 ? "i8_dot" : "u8i8_dot";
+    atom.a = a;
+    atom.b = Type::kI8;
+    atom.acc = Type::kI32;
+    atom.group = 4;
+    target->atoms.push_back(atom);
+  }
+}
+
 void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
   constexpr uint64_t kSlowestMhz = 100, kFastestMhz = 10'000;
   if (d.mhz >= kSlowestMhz && d.mhz <= kFastestMhz) target->ghz = static_cast<double>(d.mhz) / 1e3;
@@ -60,6 +75,9 @@ void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
   if (d.line_bytes > 0) part->access_bytes = static_cast<int64_t>(d.line_bytes);
   if (d.float_lanes > 1 && d.float_lanes <= 16 && std::has_single_bit(d.float_lanes)) {
     part->vector_bytes = static_cast<int>(4 * d.float_lanes);
+  }
+  if (concat(" ", d.extensions, " ").find(" cl_khr_integer_dot_product ") != std::string::npos) {
+    add_dot_products(target);
   }
 }
 
