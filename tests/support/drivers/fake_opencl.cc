@@ -94,7 +94,7 @@ Int answer(const void* value, size_t bytes, size_t room, void* out, size_t* size
   if (size != nullptr) *size = bytes;
   if (out == nullptr) return 0;
   if (room < bytes) return kInvalidValue;
-  std::memcpy(out, value, bytes);
+  if (bytes > 0) std::memcpy(out, value, bytes);
   return 0;
 }
 Int answer_text(const std::string& text, size_t room, void* out, size_t* size) {
