@@ -24,9 +24,9 @@ struct OnDevice {
 
 // `which`: as find_opencl_device() has it. PoCL 3.1 copies the code of groups of few items, unless it
 // is told otherwise, and dies of an assertion where that has certain loops around a barrier: a search
-// loses such a candidate, a test would lose itself.
+// loses such a candidate, a test would lose itself. `loopvec` compiles a few kernels wrongly.
 inline OnDevice open_device(const std::string& which) {
-  setenv("POCL_WORK_GROUP_METHOD", "loopvec", /*overwrite=*/0);
+  setenv("POCL_WORK_GROUP_METHOD", "loops", /*overwrite=*/0);
   OnDevice d;
   const absl::StatusOr<OpenClDevice> found = find_opencl_device(which);
   absl::StatusOr<Target> target = opencl_target(which);
