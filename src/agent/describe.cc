@@ -51,12 +51,20 @@ bool keep(const fs::path& path, const std::string& text) {
   return replace_file(path.string(), text).ok();
 }
 
+// Whether it is of this program's code generator, and no earlier one's.
+bool is_of_this(const v1::Device& device) {
+  const absl::StatusOr<Target> target = from_proto(device.target());
+  if (!target.ok()) return false;
+  const absl::StatusOr<const Backend*> backend = find_backend(target->architecture);
+  return backend.ok() && (*backend)->version() == device.backend();
+}
+
 bool recall(const fs::path& path, const std::string& fingerprint, v1::Device* device) {
   const std::string text = slurp(path);
   google::protobuf::util::JsonParseOptions lenient;
   lenient.ignore_unknown_fields = true;
   return !text.empty() && google::protobuf::util::JsonStringToMessage(text, device, lenient).ok() &&
-         device->fingerprint() == fingerprint && from_proto(device->target()).ok();
+         device->fingerprint() == fingerprint && is_of_this(*device);
 }
 
 void remember(const fs::path& path, const v1::Device& device) {

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "src/agent/describe.h"
 #include "src/base/files.h"
+#include "tests/support/files.h"
 
 namespace lw {
 namespace {
@@ -36,6 +37,27 @@ TEST(ExecAgent, AnotherReleaseIsAnotherDevice) {
   std::filesystem::remove(program);
   EXPECT_THAT(describe_device(*spec, "", true).status().message(),
               HasSubstr("it has ended (exit status 127)"));
+}
+
+// After an update of the agent, whose kernels are others.
+TEST(DeviceDescription, OfAnotherCodeGeneratorIsForgotten) {
+  const std::string state = testing::TempDir() + "description_" + std::to_string(getpid());
+  const absl::StatusOr<DeviceSpec> spec = parse_device("cpu:1");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const absl::StatusOr<loopwright::v1::Device> device = describe_device(*spec, state, false);
+  ASSERT_TRUE(device.ok()) << device.status();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(state)) {
+    std::string text = slurp(entry.path());
+    const size_t at = text.find(device->backend());
+    ASSERT_NE(at, text.npos) << text;
+    text.replace(at, device->backend().size(), "llvm 3.4 r0");
+    ASSERT_TRUE(write_file(entry.path(), text).ok());
+    ++files;
+  }
+  EXPECT_EQ(files, 1);
+  EXPECT_EQ(describe_device(*spec, state, false)->backend(), device->backend());
+  std::filesystem::remove_all(state);
 }
 
 TEST(OpenClAgent, WhatStandsBehindItsColonIsADevice) {
