@@ -23,6 +23,7 @@ class Text {
   std::string number(double value) const {
     return concat("(", type_, ")(", cl_constant(Type::kF32, value, 0), ")");
   }
+  std::string integer(int value) const { return concat("(", integer_, ")(", value, ")"); }
   std::string bits(const std::string& a) const { return concat("as_", integer_, "(", a, ")"); }
   std::string from_bits(const std::string& a) const { return concat("as_", type_, "(", a, ")"); }
 
@@ -54,13 +55,17 @@ class Text {
   std::string name_, type_, integer_, body_;
 };
 
-// Exponents are added as integers. What is below 2^-126 would have none.
+// Exponents are added as integers. What is below 2^-126 has none: it is computed times 2^64.
 std::string exp_text(Text t) {
   constexpr double kLeast = -87.336544, kMost = 88.722839;  // ln 2^-126, ln 2^128
-  t.reduce("x");
+  constexpr double kNothing = -104;        // where the result has become zero
+  t.let("y", concat("x < ", t.number(kNothing), " ? ", t.number(kNothing), " : x"));
+  t.reduce("y");
   t.let("p", concat("(q * r + ", t.number(1), ") * r + ", t.number(1)));
-  t.let("e", t.from_bits(concat(t.bits("p"), " + (", t.bits("m"), " << 23)")));
-  t.let("some", concat("x < ", t.number(kLeast), " ? ", t.number(0), " : e"));
+  const std::string small = concat("y < ", t.number(kLeast));
+  t.let("e", t.from_bits(concat(t.bits("p"), " + ((", t.bits("m"), " + (", small, " ? ",
+                                t.integer(64), " : ", t.integer(0), ")) << 23)")));
+  t.let("some", concat("e * (", small, " ? ", t.number(0x1p-64), " : ", t.number(1), ")"));
   // A sum, which passes NaN on.
   return t.done(concat("x <= ", t.number(kMost), " ? some : x + ", t.number(INFINITY)));
 }
