@@ -94,6 +94,30 @@ void insert_tensor(Nest& nest, int position, Tensor tensor) {
   }
 }
 
+void insert_partials(Nest& nest, int tensor, Tensor partial) {
+  const Axis parts = partial.axes[0];
+  insert_tensor(nest, tensor, std::move(partial));
+  auto program = std::make_shared<Program>(*nest.program);
+  Tensor& whole = program->tensors[tensor + 1];
+  const int rank = static_cast<int>(whole.axes.size());
+  std::vector<Expr> indices = {make_axis(rank)};
+  for (int a = 0; a < rank; ++a) indices.push_back(make_axis(a));
+  whole.reduce_axes = {parts};
+  whole.body = make_read(tensor, whole.type, std::move(indices));
+  nest.program = std::move(program);
+}
+
+void insert_combining_stage(Nest& nest, int stage) {
+  insert_stage(nest, stage + 1, make_stage(*nest.program, nest.stages[stage].tensor + 1));
+  Stage &partial = nest.stages[stage], &whole = nest.stages[stage + 1];
+  whole.place = partial.place;
+  whole.host = partial.host;
+  whole.loop = partial.loop;
+  std::swap(partial.epilogue, whole.epilogue);
+  std::swap(partial.non_temporal, whole.non_temporal);
+  for (int e : whole.epilogue) nest.stages[e].host = stage + 1;
+}
+
 int find_stage(const Nest& nest, std::string_view name) {
   for (size_t s = 0; s < nest.stages.size(); ++s) {
     if (nest.stages[s].name == name) return static_cast<int>(s);

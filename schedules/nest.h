@@ -232,6 +232,12 @@ void insert_stage(Nest& nest, int position, Stage stage);
 // Inserts `tensor` into the program so that it gets index `position`, and renumbers all mentions of
 // later tensors; those of its own body are by the new numbers already. The caller adds its stage.
 void insert_tensor(Nest& nest, int position, Tensor tensor);
+// Inserts a tensor of partial results, side by side along its first axis, before the reduction
+// `tensor`, which then combines them.
+void insert_partials(Nest& nest, int tensor, Tensor partial);
+// Where the stage computes such partial results by now: inserts that which combines them behind it.
+// It stands where the stage does, and the epilogue and how that is stored are its.
+void insert_combining_stage(Nest& nest, int stage);
 
 // Positions; -1 when there is none.
 int find_stage(const Nest& nest, std::string_view name);

@@ -24,24 +24,14 @@ Expr shifted_axes(const Expr& body, size_t axes) {
   return substitute(body, shifted);
 }
 
-// Inserts the tensor of partial results before `tensor`, which becomes their sum.
-void insert_partials(Nest& nest, int tensor, const std::string& loop, int64_t trips) {
-  const Tensor& whole = nest.program->tensors[tensor];
+Tensor partials_of(const Tensor& whole, const std::string& loop, int64_t trips) {
   Tensor partial = whole;
   partial.name = concat(whole.name, ".rf");
   partial.role = Role::kTemp;
   partial.shape.insert(partial.shape.begin(), trips);
   partial.axes.insert(partial.axes.begin(), Axis{loop, trips});
-  const int rank = static_cast<int>(whole.axes.size());
   partial.body = shifted_axes(whole.body, whole.axes.size() + whole.reduce_axes.size());
-  insert_tensor(nest, tensor, std::move(partial));
-  auto program = std::make_shared<Program>(*nest.program);
-  Tensor& sum = program->tensors[tensor + 1];
-  std::vector<Expr> indices = {make_axis(rank)};
-  for (int a = 0; a < rank; ++a) indices.push_back(make_axis(a));
-  sum.reduce_axes = {Axis{loop, trips}};
-  sum.body = make_read(tensor, sum.type, std::move(indices));
-  nest.program = std::move(program);
+  return partial;
 }
 
 absl::Status check_factorable(const Nest& nest, int stage, int position) {
@@ -79,10 +69,10 @@ absl::Status apply_rfactor(Nest& nest, const Step& step) {
   const int tensor = nest.stages[stage].tensor;
   const LoopPart part = nest.stages[stage].loops[position].parts[0];
   const int64_t parts = trips(nest.stages[stage], position);
-  insert_partials(nest, tensor, step.names[1], parts);
+  insert_partials(nest, tensor, partials_of(nest.program->tensors[tensor], step.names[1], parts));
   nest.stages[stage].tensor = tensor;      // its loops now compute the partial results
-  insert_stage(nest, stage + 1, make_stage(*nest.program, tensor + 1));
-  Stage &partial = nest.stages[stage], &sum = nest.stages[stage + 1];
+  insert_combining_stage(nest, stage);
+  Stage& partial = nest.stages[stage];
   partial.name = nest.program->tensors[tensor].name;
   partial.body = make_body(shifted_axes(partial.body->value, partial.axes.size()));
   partial.axes.insert(partial.axes.begin(), NestAxis{step.names[1], parts, false});
@@ -91,12 +81,6 @@ absl::Status apply_rfactor(Nest& nest, const Step& step) {
   }
   partial.factored_axis = part.axis + 1;
   partial.factored_tile = part.tile;
-  sum.place = partial.place;
-  sum.host = partial.host;
-  sum.loop = partial.loop;
-  std::swap(partial.epilogue, sum.epilogue);
-  std::swap(partial.non_temporal, sum.non_temporal);
-  for (int e : sum.epilogue) nest.stages[e].host = stage + 1;
   return check_legal(nest, stage);
 }
 

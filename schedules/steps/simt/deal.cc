@@ -106,19 +106,6 @@ Tensor dealt_partials(const Tensor& whole, const Deal& deal) {
   return partial;
 }
 
-void insert_dealt(Nest& nest, int tensor, Tensor partial) {
-  const Axis part = partial.axes[0];
-  insert_tensor(nest, tensor, std::move(partial));
-  auto program = std::make_shared<Program>(*nest.program);
-  Tensor& sum = program->tensors[tensor + 1];
-  const int rank = static_cast<int>(sum.axes.size());
-  std::vector<Expr> indices = {make_axis(rank)};
-  for (int a = 0; a < rank; ++a) indices.push_back(make_axis(a));
-  sum.reduce_axes = {part};
-  sum.body = make_read(tensor, sum.type, std::move(indices));
-  nest.program = std::move(program);
-}
-
 absl::Status apply_deal(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {2, 2, 2, 2}));
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
@@ -134,7 +121,7 @@ absl::Status apply_deal(Nest& nest, const Step& step) {
     return infeasible(concat("no ", deal.parts, " parts of runs of ", deal.run, " of ",
                              deal.points, " points"));
   }
-  insert_dealt(nest, tensor, dealt_partials(whole, deal));
+  insert_partials(nest, tensor, dealt_partials(whole, deal));
   Stage& old = nest.stages[stage];
   Stage made = make_stage(*nest.program, tensor);
   made.body = make_body(dealt_term(old.body->value, reduce, deal));
@@ -143,13 +130,7 @@ absl::Status apply_deal(Nest& nest, const Step& step) {
   made.loop = old.loop;
   made.epilogue = old.epilogue;
   old = std::move(made);
-  insert_stage(nest, stage + 1, make_stage(*nest.program, tensor + 1));
-  Stage &partial = nest.stages[stage], &sum = nest.stages[stage + 1];
-  sum.place = partial.place;
-  sum.host = partial.host;
-  sum.loop = partial.loop;
-  std::swap(partial.epilogue, sum.epilogue);
-  for (int e : sum.epilogue) nest.stages[e].host = stage + 1;
+  insert_combining_stage(nest, stage);
   return check_legal(nest, stage);
 }
 
