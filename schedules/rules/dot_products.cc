@@ -6,12 +6,7 @@ namespace lw::rules {
 namespace {
 
 void branch(Draft draft, std::vector<Draft>& drafts) {
-  if (has_dot_products(draft.nest)) {
-    Draft dot = draft;
-    dot.name = "dot products";
-    dot.dot_products = dot.chosen = true;
-    drafts.push_back(std::move(dot));
-  }
+  if (std::optional<Draft> dot = with_dot_products(draft)) drafts.push_back(*std::move(dot));
   drafts.push_back(std::move(draft));
 }
 

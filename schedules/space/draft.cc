@@ -78,6 +78,8 @@ int64_t dot_group(const Nest& nest, int stage, int axis) {
   return factors && s.axes[axis].extent >= factors->atom->group ? factors->atom->group : 1;
 }
 
+namespace {
+
 bool has_dot_products(const Nest& nest) {
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Place place = nest.stages[s].place;
@@ -87,6 +89,16 @@ bool has_dot_products(const Nest& nest) {
     }
   }
   return false;
+}
+
+}  // namespace
+
+std::optional<Draft> with_dot_products(const Draft& draft) {
+  if (!has_dot_products(draft.nest)) return std::nullopt;
+  Draft dot = draft;
+  dot.name = "dot products";
+  dot.dot_products = dot.chosen = true;
+  return dot;
 }
 
 bool elementwise(const Nest& nest, int stage) {

@@ -2,6 +2,7 @@
 // read (schedules/access.h). Internal to schedules.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,8 @@ double body_cost(const Nest& nest, int stage);
 // Products that one instruction of the target adds along reduction axis `axis` of the stage's
 // tensor; 1: it has none for the stage, or the axis is too short.
 int64_t dot_group(const Nest& nest, int stage, int axis);
-// Whether it has some for any stage.
-bool has_dot_products(const Nest& nest);
+// The draft with them, where any stage has some; nullopt: none has.
+std::optional<Draft> with_dot_products(const Draft& draft);
 
 // What a stage is to the rules that fuse, whatever its operator is called, and when each fuses:
 //
