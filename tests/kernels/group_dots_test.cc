@@ -41,19 +41,6 @@ class DotSpace {
   std::vector<Sketch> alone_, grouped_;
 };
 
-std::string emulated_dots(const Kernel& kernel, const HeldProgram& held) {
-  std::vector<Data> memory = held.in;
-  for (const Data& want : held.want) {
-    memory.push_back({std::vector<std::byte>(want.bytes.size())});
-  }
-  std::vector<void*> arguments;
-  for (Data& data : memory) arguments.push_back(data.bytes.data());
-  const absl::Status status = emulate(kernel, arguments.data(), {{ItemOrder::Kind::kShuffled, 1}});
-  if (!status.ok()) return std::string(status.message());
-  memory.erase(memory.begin(), memory.begin() + static_cast<int64_t>(held.in.size()));
-  return wrong_result(held, memory);
-}
-
 // Without sub-groups, which the driver here need not have.
 std::shared_ptr<const Target> with_dots() {
   Target target = *find_target("opencl_intel_gpu");
@@ -80,14 +67,14 @@ TEST(GroupDots, AreRightHereAndOnTheEmulator) {
       if (space.empty()) continue;
       SCOPED_TRACE(held->name);
       ++programs;
-      std::vector<int64_t> sizes;
-      for (const Data& data : held->want) sizes.push_back(static_cast<int64_t>(data.bytes.size()));
+      const std::vector<int64_t> sizes = result_bytes(*held->program);
       for (int64_t k = 0; k < draws; ++k) {
         const std::optional<Scheduled> drawn = space.draw(k % 2 == 1, rng);
         if (!drawn) continue;
         ++kernels;
         groups += has_groups(drawn->kernel);
-        ASSERT_EQ(emulated_dots(drawn->kernel, *held), "") << drawn->schedule;
+        ASSERT_EQ(emulated_wrong(drawn->kernel, *held, ItemOrder::Kind::kShuffled), "")
+            << drawn->schedule;
         const absl::StatusOr<std::vector<Data>> got =
             run_on(device, drawn->kernel, sizes, held->in);
         ASSERT_TRUE(got.ok()) << got.status() << "\n" << drawn->schedule;

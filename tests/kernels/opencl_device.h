@@ -55,21 +55,15 @@ inline absl::StatusOr<std::vector<Data>> run_on(OnDevice& device, const Kernel& 
   ASSIGN_OR_RETURN(OpenClProgram code, parse_opencl_program(artifact.bytes));
   code.options += options;
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> call, OpenClCall::load(&session, code));
-  std::vector<Data> memory = in, results;
-  for (const int64_t bytes : out) {
-    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes))});
-  }
-  std::vector<void*> arguments;
-  for (Data& data : memory) arguments.push_back(data.bytes.data());
-  RETURN_IF_ERROR(call->write_inputs(arguments.data()));
+  CallMemory memory(in, out);
+  RETURN_IF_ERROR(call->write_inputs(memory.pointers.data()));
   RETURN_IF_ERROR(call->enqueue_prepack());
   RETURN_IF_ERROR(call->enqueue());
   RETURN_IF_ERROR(session.finish());
-  RETURN_IF_ERROR(call->read_outputs(arguments.data()));
+  RETURN_IF_ERROR(call->read_outputs(memory.pointers.data()));
   ASSIGN_OR_RETURN(const bool intact, call->intact());
   if (!intact) return absl::DataLossError("wrote beside an output");
-  for (size_t i = in.size(); i < memory.size(); ++i) results.push_back(std::move(memory[i]));
-  return results;
+  return memory.results();
 }
 
 }  // namespace lw

@@ -85,18 +85,44 @@ inline std::string wrong_result(const HeldProgram& held, const std::vector<Data>
   return "";
 }
 
+// Inputs, and then outputs of so many bytes.
+struct CallMemory {
+  CallMemory(const std::vector<Data>& in, const std::vector<int64_t>& out)
+      : data(in), inputs(static_cast<int64_t>(in.size())) {
+    for (const int64_t bytes : out) {
+      data.push_back({std::vector<std::byte>(static_cast<size_t>(bytes))});
+    }
+    for (Data& one : data) pointers.push_back(one.bytes.data());
+  }
+  CallMemory(const CallMemory&) = delete;
+  std::vector<Data> results() const { return {data.begin() + inputs, data.end()}; }
+
+  std::vector<Data> data;
+  std::vector<void*> pointers;             // a call's arguments
+  int64_t inputs;
+};
+
+inline std::vector<int64_t> result_bytes(const Program& program) {
+  std::vector<int64_t> sizes;
+  for (int t : outputs(program)) sizes.push_back(bytes(program.tensors[t]));
+  return sizes;
+}
+
+// "": right on the emulator, and without a race.
+inline std::string emulated_wrong(const Kernel& kernel, const HeldProgram& held,
+                                  ItemOrder::Kind order) {
+  CallMemory memory(held.in, result_bytes(*held.program));
+  const absl::Status status = emulate(kernel, memory.pointers.data(), {{order, 1}});
+  return status.ok() ? wrong_result(held, memory.results()) : std::string(status.message());
+}
+
 // Whichever order items run in.
 inline void expect_no_race(const Kernel& kernel, const Program& program, const std::vector<Data>& in) {
-  std::vector<Data> memory = in;
-  for (int t : outputs(program)) {
-    memory.push_back({std::vector<std::byte>(static_cast<size_t>(bytes(program.tensors[t])))});
-  }
-  std::vector<void*> arguments;
-  for (Data& data : memory) arguments.push_back(data.bytes.data());
+  CallMemory memory(in, result_bytes(program));
   for (const ItemOrder::Kind kind : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kShuffled}) {
     EmulateOptions options;
     options.order.kind = kind;
-    const absl::Status status = emulate(kernel, arguments.data(), options);
+    const absl::Status status = emulate(kernel, memory.pointers.data(), options);
     EXPECT_TRUE(status.ok()) << status << print(kernel);
   }
 }

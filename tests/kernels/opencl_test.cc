@@ -77,8 +77,7 @@ void expect_right(const HeldProgram& held, bool grouped, int64_t draws, Rng& rng
   SCOPED_TRACE(held.name);
   if (!takes(*device().target, *held.program)) return;
   ++tally->programs;
-  std::vector<int64_t> sizes;
-  for (const Data& data : held.want) sizes.push_back(static_cast<int64_t>(data.bytes.size()));
+  const std::vector<int64_t> sizes = result_bytes(*held.program);
   const DrawnSpace space(held.program, device().target);
   for (int64_t n = 0; n < draws; ++n) {
     const std::optional<Scheduled> scheduled = draw_small(space, grouped || n % 2 == 1, rng);

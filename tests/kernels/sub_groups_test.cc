@@ -55,20 +55,6 @@ class ExchangingSpace {
   int64_t draws_ = 0;
 };
 
-// "": right, and without a race.
-std::string emulated_wrong(const Kernel& kernel, const HeldProgram& held, ItemOrder::Kind order) {
-  std::vector<Data> memory = held.in;
-  for (const Data& want : held.want) {
-    memory.push_back({std::vector<std::byte>(want.bytes.size())});
-  }
-  std::vector<void*> arguments;
-  for (Data& data : memory) arguments.push_back(data.bytes.data());
-  const absl::Status status = emulate(kernel, arguments.data(), {{order, 1}});
-  if (!status.ok()) return std::string(status.message());
-  memory.erase(memory.begin(), memory.begin() + static_cast<int64_t>(held.in.size()));
-  return wrong_result(held, memory);
-}
-
 // Makes the `which`th exchange, counted down to -1, leave every item with what it has.
 void take_exchange(std::vector<Stmt>& list, int* which) {
   for (Stmt& s : list) {
@@ -159,8 +145,7 @@ TEST(SubGroups, ADeviceComputesTheSame) {
   for_each_drawn(
       kMostDeviceFlops, 2, [&](Rng&) { return device.target; },
       [&](const HeldProgram& held, const Scheduled& drawn) {
-        std::vector<int64_t> sizes;
-        for (const Data& data : held.want) sizes.push_back(static_cast<int64_t>(data.bytes.size()));
+        const std::vector<int64_t> sizes = result_bytes(*held.program);
         absl::StatusOr<std::vector<Data>> got = run_on(device, drawn.kernel, sizes, held.in);
         const auto source = [&] {
           return opencl_backend().text(drawn.kernel, *device.target, "opencl").value_or("");
