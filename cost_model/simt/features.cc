@@ -70,7 +70,7 @@ double in_step_us(const Nest& nest, const std::vector<Launch>& list) {
   return std::max(1e-3, us);
 }
 
-bool in_step(const Nest& nest) { return lw::simt(*nest.target).simd > 1; }
+bool in_step(const Nest& nest) { return !is_processor(lw::simt(*nest.target)); }
 
 float log_of(double x) { return static_cast<float>(std::log2(1 + std::max(0.0, x))); }
 

@@ -57,7 +57,7 @@ absl::Status check_shared_copy(const Nest& nest, int copy) {
 // Items in step move a vector each, side by side; a run of several would lie between neighbours.
 void move_vectors(const Nest& nest, Stage& copy, int element_bytes) {
   const Loop& last = copy.loops.back();
-  if (simt(*nest.target).simd == 1 || copy.block > 0 || last.kind != LoopKind::kVector) return;
+  if (is_processor(simt(*nest.target)) || copy.block > 0 || last.kind != LoopKind::kVector) return;
   const int64_t lanes = lanes_of(*nest.target, element_bytes);
   for (Loop& loop : copy.loops) {
     for (LoopPart& part : loop.parts) {
@@ -109,7 +109,7 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
     domain.push_back({0});
   }
   domain.push_back({1});
-  const bool banks = target.local_real && target.simd > 1;
+  const bool banks = target.local_real && !is_processor(target);
   if (banks && group_holds(nest, step, kPadded, host)) domain.push_back({kPadded});
   return domain;
 }

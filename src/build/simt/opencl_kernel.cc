@@ -12,10 +12,12 @@
 namespace lw {
 namespace {
 
-// Of what a device without integer dot products has, all that is needed is in 1.2.
-const char* language_of(const Kernel& kernel) {
-  return has_op(kernel.body, Op::kDot) ? "3.0" : "1.2";
+bool uses(const Kernel& kernel, Op op) {
+  return has_op(kernel.prepack, op) || has_op(kernel.body, op);
 }
+
+// Of what a device without integer dot products has, all that is needed is in 1.2.
+const char* language_of(const Kernel& kernel) { return uses(kernel, Op::kDot) ? "3.0" : "1.2"; }
 
 class Launches {
  public:
@@ -65,7 +67,7 @@ class Launches {
     std::string text = concat("// ", name_, ": made by Loopwright; OpenCL C ",
                               language_of(names_.kernel), ".\n");
     if (doubles) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
-    if (has_op(names_.kernel.prepack, Op::kAcross) || has_op(names_.kernel.body, Op::kAcross)) {
+    if (uses(names_.kernel, Op::kAcross)) {
       text += "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n";
     }
     return text + (prelude_.text().empty() ? "" : "\n" + prelude_.text()) + functions_;

@@ -5,12 +5,12 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "src/base/message.h"
 #include "src/build/simt/opencl_text.h"
 #include "src/build/simt/opencl_values.h"
 
 namespace lw {
-
 namespace {
 
 std::string space_word(const std::string& space) {
@@ -56,6 +56,16 @@ std::string store_vector(Type type, int lanes, const ClAccess& a, const std::str
                         : concat(vector, " = ", value);
 }
 
+// The end of a function that loads lane by lane what its mask `m` leaves on.
+std::string load_lanes(Type type, int lanes, absl::FunctionRef<std::string(int)> element) {
+  std::string text = concat("  ", cl_type(type, lanes), " r = 0;\n");
+  for (int l = 0; l < lanes; ++l) {
+    const std::string lane = cl_lane(l, lanes);
+    text += concat("  if (m", lane, ") r", lane, " = ", element(l), ";\n");
+  }
+  return text + "  return r;\n}\n";
+}
+
 // Lanes that are off are loaded too where they are the buffer's, and then forgotten: that is one
 // instruction, and what is left, branches, is for what hangs over the buffer's ends.
 std::string load_within(Type type, int lanes, const ClAccess& a, Prelude* prelude) {
@@ -67,13 +77,10 @@ std::string load_within(Type type, int lanes, const ClAccess& a, Prelude* prelud
   std::string text =
       concat("static inline ", tn, " ", name, "(", pointer, " all, long i, long last, char", lanes,
              " m) {\n  if (i >= 0 && i <= last) return select((", tn, ")(0), ", whole, ", ", mask,
-             ");\n  ", tn, " r = 0;\n");
-  for (int l = 0; l < lanes; ++l) {
-    const std::string lane = cl_lane(l, lanes);
-    const std::string next = l == 0 ? "" : concat(" + ", l);
-    text += concat("  if (m", lane, ") r", lane, " = all[i", next, "];\n");
-  }
-  text += "  return r;\n}\n";
+             ");\n");
+  text += load_lanes(type, lanes, [](int l) {
+    return concat("all[i", l == 0 ? "" : concat(" + ", l), "]");
+  });
   return concat(prelude->use(name, text), "(", a.all, ", ", a.index, ", ", a.elements - lanes, ", ",
                 a.mask, ")");
 }
@@ -144,12 +151,7 @@ std::string cl_load(Type type, int lanes, int64_t stride, const ClAccess& a, Pre
       text += concat("  if (all(m)) return ", load_vector(type, lanes, unaligned, "p", prelude),
                      ";\n");
     }
-    text += concat("  ", tn, " r = 0;\n");
-    for (int l = 0; l < lanes; ++l) {
-      const std::string lane = cl_lane(l, lanes);
-      text += concat("  if (m", lane, ") r", lane, " = ", element(l), ";\n");
-    }
-    text += "  return r;\n}\n";
+    text += load_lanes(type, lanes, element);
   }
   const std::string more = gathers       ? concat(", ", a.indices)
                            : stride != 1 ? concat(", ", stride)

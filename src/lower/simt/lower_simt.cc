@@ -67,10 +67,9 @@ bool exchanges_elsewhere(const std::vector<Stmt>& list, int sub_group) {
 }
 
 // Each launch has all of local memory: what different ones use may lie at the same place.
-void place_local(Kernel& kernel) {
-  std::vector<int64_t> ends(kernel.body.size(), 0);
-  std::vector<std::vector<bool>> used;
-  for (const Stmt& launch : kernel.body) used.push_back(used_in(kernel, launch));
+// `used`: the buffers of each.
+void place_local(Kernel& kernel, const std::vector<std::vector<bool>>& used) {
+  std::vector<int64_t> ends(used.size(), 0);
   int64_t most = 0;
   for (size_t b = 0; b < kernel.buffers.size(); ++b) {
     Buffer& buffer = kernel.buffers[b];
@@ -92,13 +91,14 @@ void place_local(Kernel& kernel) {
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
   const SimtTarget& target = simt(*nest.target);
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
+  std::vector<std::vector<bool>> used;     // by each launch
   for (const Stmt& launch : kernel.body) {
-    const std::vector<bool> used = used_in(kernel, launch);
-    if (launch.items > 1) RETURN_IF_ERROR(check_private(kernel, used, target));
-    else move_to_local(kernel, used, target);
+    used.push_back(used_in(kernel, launch));
+    if (launch.items > 1) RETURN_IF_ERROR(check_private(kernel, used.back(), target));
+    else move_to_local(kernel, used.back(), target);
   }
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
-  place_local(kernel);
+  place_local(kernel, used);
   const int64_t local = kernel.managed_bytes.empty() ? 0 : kernel.managed_bytes[kLocalMemory];
   if (local > target.local_bytes) {
     return infeasible(concat("a group needs ", local, " bytes of local memory, of ",
