@@ -159,6 +159,13 @@ void print_simulated(const BenchOptions& options, const Task& task,
                              ", is set by ", bound.set_by().name, " (", bound.set_by().by, ")"));
 }
 
+// One run, judged; `ran`: whether it came to its end.
+Check judge_run(const Task& task, Executable& kernel, const ArgumentMemory& memory,
+                absl::Status* ran) {
+  const Judge judge(*task.program(), memory.pointers(), kPoints);
+  return judge.run({"loopwright", [&] { *ran = kernel.run(memory.pointers()); }, {}});
+}
+
 absl::StatusOr<int> bench_simulated(const BenchOptions& options, const Task& task) {
   if (options.peers) options.output.note("no library runs on a machine that is simulated");
   RETURN_IF_ERROR(find_device(task).status());
@@ -167,9 +174,7 @@ absl::StatusOr<int> bench_simulated(const BenchOptions& options, const Task& tas
   memory.fill_inputs(*task.program(), 1);
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   absl::Status ran;
-  const Judge judge(*task.program(), memory.pointers(), kPoints);
-  const Check check =
-      judge.run({"loopwright", [&] { ran = kernel->run(memory.pointers()); }, {}});
+  const Check check = judge_run(task, *kernel, memory, &ran);
   if (!ran.ok() || !check.ok) {
     options.output.note("our result is wrong: " +
                         (ran.ok() ? check.detail : std::string(ran.message())));
@@ -199,9 +204,7 @@ absl::StatusOr<int> bench_driven(const BenchOptions& options, const Task& task) 
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> kernel, Executable::create(task, choice));
   RETURN_IF_ERROR(kernel->prepack(memory.pointers()));
   absl::Status ran;
-  const Judge judge(*task.program(), memory.pointers(), kPoints);
-  const Check check =
-      judge.run({"loopwright", [&] { ran = kernel->run(memory.pointers()); }, {}});
+  const Check check = judge_run(task, *kernel, memory, &ran);
   RETURN_IF_ERROR(ran);
   if (!check.ok) {
     options.output.note("our result is wrong: " + check.detail);

@@ -44,42 +44,42 @@ absl::Status OpenClCall::open() {
   return kernels_->bind(buffers_);
 }
 
-// Anew for each call: what the caller has changed since is not known here.
-absl::Status OpenClCall::write_inputs(void* const* arguments) {
+absl::Status OpenClCall::each(bool written,
+                              absl::FunctionRef<absl::Status(size_t, int64_t)> visit) {
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
-    const OpenClProgram::Argument& argument = program_.arguments[i];
-    if (argument.written) continue;
-    RETURN_IF_ERROR(session_->write(buffers_.arguments[i], arguments[i], argument.bytes));
+    if (program_.arguments[i].written != written) continue;
+    RETURN_IF_ERROR(visit(i, program_.arguments[i].bytes));
   }
   return absl::OkStatus();
+}
+
+// Anew for each call: what the caller has changed since is not known here.
+absl::Status OpenClCall::write_inputs(void* const* arguments) {
+  return each(false, [&](size_t i, int64_t bytes) {
+    return session_->write(buffers_.arguments[i], arguments[i], bytes);
+  });
 }
 
 absl::Status OpenClCall::read_outputs(void* const* arguments) {
-  for (size_t i = 0; i < program_.arguments.size(); ++i) {
-    const OpenClProgram::Argument& argument = program_.arguments[i];
-    if (!argument.written) continue;
-    RETURN_IF_ERROR(session_->read(buffers_.arguments[i], arguments[i], argument.bytes));
-  }
-  return absl::OkStatus();
+  return each(true, [&](size_t i, int64_t bytes) {
+    return session_->read(buffers_.arguments[i], arguments[i], bytes);
+  });
 }
 
 absl::Status OpenClCall::poison_outputs() {
-  for (size_t i = 0; i < program_.arguments.size(); ++i) {
-    const OpenClProgram::Argument& argument = program_.arguments[i];
-    if (!argument.written) continue;
-    RETURN_IF_ERROR(session_->poison(buffers_.arguments[i], argument.bytes));
-  }
-  return absl::OkStatus();
+  return each(true, [&](size_t i, int64_t bytes) {
+    return session_->poison(buffers_.arguments[i], bytes);
+  });
 }
 
 absl::StatusOr<bool> OpenClCall::intact() {
-  for (size_t i = 0; i < program_.arguments.size(); ++i) {
-    const OpenClProgram::Argument& argument = program_.arguments[i];
-    if (!argument.written) continue;
-    ASSIGN_OR_RETURN(const bool is, session_->intact(buffers_.arguments[i], argument.bytes));
-    if (!is) return false;
-  }
-  return true;
+  bool all = true;
+  RETURN_IF_ERROR(each(true, [&](size_t i, int64_t bytes) -> absl::Status {
+    ASSIGN_OR_RETURN(const bool is, session_->intact(buffers_.arguments[i], bytes));
+    all = all && is;
+    return absl::OkStatus();
+  }));
+  return all;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "schedules/targets/target.h"
 #include "src/build/build.h"
@@ -39,6 +40,8 @@ class OpenClCall {
  private:
   OpenClCall(OpenClSession* session, OpenClProgram program);
   absl::Status open();
+  // Of the outputs, or of the inputs: their numbers and bytes.
+  absl::Status each(bool written, absl::FunctionRef<absl::Status(size_t, int64_t)> visit);
 
   OpenClSession* const session_;
   const OpenClProgram program_;

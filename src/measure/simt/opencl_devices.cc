@@ -14,6 +14,11 @@
 #include "src/measure/simt/driver_process.h"
 
 namespace lw {
+
+bool OpenClDevice::has_extension(std::string_view word) const {
+  return concat(" ", extensions, " ").find(concat(" ", word, " ")) != std::string::npos;
+}
+
 namespace {
 
 constexpr cl::Uint kMostDevices = 64;      // of a platform, and of platforms
@@ -95,12 +100,11 @@ OpenClDevice describe_opencl(const cl::Api& api, cl::DeviceId id, const std::str
   d.local_bytes = ask.number<cl::Bits>(cl::kLocalMemSize);
   d.local_real = ask.number<cl::Uint>(cl::kLocalMemType) == cl::kLocalMemory;
   d.float_lanes = ask.number<cl::Uint>(cl::kNativeVectorWidthFloat);
-  const std::string words = concat(" ", d.extensions, " ");
-  d.fp64 = words.find(" cl_khr_fp64 ") != std::string::npos;
-  d.half = words.find(" cl_khr_fp16 ") != std::string::npos;
+  d.fp64 = d.has_extension("cl_khr_fp64");
+  d.half = d.has_extension("cl_khr_fp16");
   // What it takes to have a size by asking for it, and to exchange registers in OpenCL C 1.2.
-  if (words.find(" cl_intel_required_subgroup_size ") != std::string::npos &&
-      words.find(" cl_intel_subgroups ") != std::string::npos) {
+  if (d.has_extension("cl_intel_required_subgroup_size") &&
+      d.has_extension("cl_intel_subgroups")) {
     d.sub_groups = ask.sizes(cl::kSubGroupSizesIntel);
   }
   d.nonsense = find_nonsense(d);

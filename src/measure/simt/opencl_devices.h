@@ -22,6 +22,7 @@ struct OpenClDevice {
   std::vector<uint64_t> sub_groups;        // sizes that a kernel may ask for
   std::string nonsense;                    // that the driver says of it; "": it can be used
 
+  bool has_extension(std::string_view word) const;
   bool is_processor() const { return (type & cl::kDeviceTypeCpu) != 0; }
   // When a kernel is first run, and not when its program is built; into files, for later processes.
   bool compiles_late() const { return platform == "Portable Computing Language"; }

@@ -76,9 +76,7 @@ void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
   if (d.float_lanes > 1 && d.float_lanes <= 16 && std::has_single_bit(d.float_lanes)) {
     part->vector_bytes = static_cast<int>(4 * d.float_lanes);
   }
-  if (concat(" ", d.extensions, " ").find(" cl_khr_integer_dot_product ") != std::string::npos) {
-    add_dot_products(target);
-  }
+  if (d.has_extension("cl_khr_integer_dot_product")) add_dot_products(target);
 }
 
 // Of the sizes that the device offers, one whose items make a vector of floats, or, where items are
