@@ -54,14 +54,7 @@ inline Lane cast(Type to, Type from, Lane a) {
 }
 
 inline Lane combine(Reduce reduce, Type type, Lane a, Lane b) {
-  switch (reduce) {
-    case Reduce::kSum:
-      return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, a, b);
-    case Reduce::kProd:
-      return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, a, b);
-    case Reduce::kMax: return binary(ExprOp::kMax, type, a, b);
-    default: return binary(ExprOp::kMin, type, a, b);
-  }
+  return binary(combining_op(reduce, type), type, a, b);
 }
 
 // In the order of the LLVM backend: halves, or one after the other.

@@ -8,6 +8,7 @@
 #include "schedules/targets/cpu/cpu_target.h"
 #include "src/base/check.h"
 #include "src/build/llvm_emit.h"
+#include "src/expr/scalar.h"
 
 namespace lw {
 
@@ -188,14 +189,7 @@ llvm::Value* Ops::fma(Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c)
 // ------------------------------------------------------------------------------ lanes
 
 llvm::Value* Ops::combine(Reduce reduce, Type type, llvm::Value* x, llvm::Value* y) {
-  switch (reduce) {
-    case Reduce::kSum:
-      return binary(type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, type, x, y);
-    case Reduce::kProd:
-      return binary(type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, type, x, y);
-    case Reduce::kMax: return binary(ExprOp::kMax, type, x, y);
-    default: return binary(ExprOp::kMin, type, x, y);
-  }
+  return binary(combining_op(reduce, type), type, x, y);
 }
 
 // Halves are combined until one lane is left (the interpreter adds in the same order); lanes that

@@ -133,4 +133,15 @@ inline Domain domain_of(ExprOp op) { return row_of(op).takes; }
 bool accepts(Domain domain, Type type);
 bool is_comparison(ExprOp op);             // eq ne lt le gt ge
 
+// What combines two values of a reduction; sums and products of booleans are whether any is, and
+// whether all are. REQUIRES: there is one.
+inline ExprOp combining_op(Reduce reduce, Type type) {
+  switch (reduce) {
+    case Reduce::kSum: return type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd;
+    case Reduce::kProd: return type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul;
+    case Reduce::kMax: return ExprOp::kMax;
+    default: return ExprOp::kMin;
+  }
+}
+
 }  // namespace lw

@@ -240,13 +240,7 @@ std::string horizontal(Reduce reduce, Type type, int lanes, const std::string& a
   if (lanes == 1) return a;
   const auto combine = [&](int n, const std::string& x, const std::string& y) {
     const Operation o{type, n, prelude};
-    switch (reduce) {
-      case Reduce::kSum: return binary(o, type == Type::kBool ? ExprOp::kOr : ExprOp::kAdd, x, y);
-      case Reduce::kProd:
-        return binary(o, type == Type::kBool ? ExprOp::kAnd : ExprOp::kMul, x, y);
-      case Reduce::kMax: return binary(o, ExprOp::kMax, x, y);
-      default: return binary(o, ExprOp::kMin, x, y);
-    }
+    return binary(o, combining_op(reduce, type), x, y);
   };
   constexpr const char* kWords[] = {"none", "sum", "prod", "max", "min"};
   const std::string name =
