@@ -3,8 +3,10 @@
 // space, are what the reference says. LW_SHAPES: programs of each operator; LW_PROGRAMS: random
 // ones; LW_DRAWS: schedules of each; LW_SEED; LW_DEVICE: the number of another device;
 // LW_STATEMENTS: larger kernels are left out; LW_OPERATORS: so many, spread over the list.
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 
 #include "schedules/targets/simt/simt_target.h"
 #include "src/build/simt/backend.h"
@@ -160,6 +162,35 @@ TEST(OpenCl, KernelsByHandAreRight) {
   }
 }
 
+// What `operation` ("exp", "cast") makes of `n` values of X, `lanes` at a time.
+absl::StatusOr<Data> each_of(const char* operation, Type from, Type to, int64_t lanes, int64_t n,
+                             const void* x) {
+  const auto registers = [&](Type type, int count) {
+    return concat("registers ", type_name(type), "x", lanes, " ", count, "\n");
+  };
+  const Kernel kernel = group_kernel(concat(
+      "kernel f arguments=2 variables=1 workspace=0 private=0 packed=0\nbuffer X ",
+      type_name(from), " ", n, " argument 0\nbuffer Y ", type_name(to), " ", n,
+      " argument 1 written\n", from == to ? registers(from, 2) : registers(from, 1),
+      from == to ? "" : registers(to, 1), "body {\n  for v0 < ", n / lanes,
+      " {\n    r0 = load X[", lanes, "*v0] stride 1\n    r1 = ", operation, " r0\n    store Y[",
+      lanes, "*v0] = r1 stride 1\n  }\n}\n"));
+  const auto* bytes = static_cast<const std::byte*>(x);
+  absl::StatusOr<std::vector<Data>> got =
+      run_there(kernel, {n * size_of(to)}, {{{bytes, bytes + n * size_of(from)}}});
+  if (!got.ok()) return got.status();
+  return (*got)[0];
+}
+
+// Of all binades, fewer than 2^16, at which llvmpipe leaves every loop.
+std::vector<float> many_singles() {
+  std::vector<float> x;
+  const std::function<bool(float*)> more = singles(100003);
+  for (float next = 0; more(&next);) x.push_back(next);
+  while (x.size() % 16 != 0) x.push_back(1);
+  return x;
+}
+
 // Functions of ours, which processors get, at all binades.
 TEST(OpenCl, FunctionsStayWithinTheirBounds) {
   if (device().session == nullptr) GTEST_SKIP() << device().lacks;
@@ -168,33 +199,61 @@ TEST(OpenCl, FunctionsStayWithinTheirBounds) {
     const char* name;
     long double (*reference)(long double);
     double bound;
-  } functions[] = {{"exp", std::exp, 1.5}, {"tanh", std::tanh, 3}, {"sigmoid", sigmoid, 2.5},
-                   {"erf", std::erf, 5}};
-  std::vector<float> x;
-  // Fewer than 2^16, at which llvmpipe leaves every loop.
-  const std::function<bool(float*)> more = singles(100003);
-  for (float next = 0; more(&next);) x.push_back(next);
-  while (x.size() % 16 != 0) x.push_back(1);
-  const int64_t size = static_cast<int64_t>(x.size() * sizeof(float));
-  const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+  } functions[] = {{"exp", std::exp, 1.5},  {"tanh", std::tanh, 3},    {"sigmoid", sigmoid, 2.5},
+                   {"erf", std::erf, 5},    {"floor", std::floor, 0}, {"ceil", std::ceil, 0},
+                   {"round", std::rint, 0}};
+  const std::vector<float> x = many_singles();
   for (const auto& function : functions) {
-    for (const int64_t lanes : {1, 16}) {
-      const int64_t n = static_cast<int64_t>(x.size());
-      const Kernel kernel = group_kernel(concat(
-          "kernel f arguments=2 variables=1 workspace=0 private=0 packed=0\nbuffer X f32 ", n,
-          " argument 0\nbuffer Y f32 ", n, " argument 1 written\nregisters f32x", lanes,
-          " 2\nbody {\n  for v0 < ", n / lanes, " {\n    r0 = load X[", lanes,
-          "*v0] stride 1\n    r1 = ", function.name, " r0\n    store Y[", lanes,
-          "*v0] = r1 stride 1\n  }\n}\n"));
-      const absl::StatusOr<std::vector<Data>> got =
-          run_there(kernel, {size}, {{{bytes, bytes + size}}});
+    for (const int64_t lanes : {1, 4, 16}) {
+      const absl::StatusOr<Data> got = each_of(function.name, Type::kF32, Type::kF32, lanes,
+                                               static_cast<int64_t>(x.size()), x.data());
       ASSERT_TRUE(got.ok()) << got.status();
-      const auto* y = reinterpret_cast<const float*>((*got)[0].bytes.data());
+      const auto* y = reinterpret_cast<const float*>(got->bytes.data());
       for (size_t i = 0; i < x.size(); ++i) {
         const long double want = function.reference(x[i]);
         const double error = ulps(y[i], want);
         ASSERT_LE(error, function.bound) << function.name << "(" << x[i] << ") = " << y[i];
       }
+    }
+  }
+}
+
+double value_of_half(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double size = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
+                      : exponent == 0 ? std::ldexp(fraction, -24)
+                                      : std::ldexp(1024 + fraction, exponent - 25);
+  return std::copysign(size, bits >> 15 != 0 ? -1 : 1);
+}
+
+double nearest_half(double x) {
+  if (!std::isfinite(x) || x == 0) return x;
+  const double unit = std::ldexp(1, std::max(std::ilogb(x), -14) - 10);
+  const double near = std::rint(x / unit) * unit;
+  return std::abs(near) > 65504 ? std::copysign(INFINITY, x) : near;
+}
+
+TEST(OpenCl, HalvesAreConvertedExactly) {
+  if (device().session == nullptr) GTEST_SKIP() << device().lacks;
+  const std::vector<float> x = many_singles();
+  std::vector<uint16_t> halves(1 << 15);
+  for (const int64_t lanes : {1, 4, 16}) {
+    for (const bool negative : {false, true}) {  // two loops of fewer than 2^16
+      std::iota(halves.begin(), halves.end(), static_cast<uint16_t>(negative ? 1 << 15 : 0));
+      const absl::StatusOr<Data> wide =
+          each_of("cast", Type::kF16, Type::kF32, lanes, 1 << 15, halves.data());
+      ASSERT_TRUE(wide.ok()) << wide.status();
+      const auto* y = reinterpret_cast<const float*>(wide->bytes.data());
+      for (size_t i = 0; i < halves.size(); ++i) {
+        ASSERT_EQ(ulps(y[i], value_of_half(halves[i])), 0) << halves[i];
+      }
+    }
+    const absl::StatusOr<Data> narrow = each_of("cast", Type::kF32, Type::kF16, lanes,
+                                                static_cast<int64_t>(x.size()), x.data());
+    ASSERT_TRUE(narrow.ok()) << narrow.status();
+    const auto* h = reinterpret_cast<const uint16_t*>(narrow->bytes.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(ulps(static_cast<float>(value_of_half(h[i])), nearest_half(x[i])), 0) << x[i];
     }
   }
 }

@@ -9,7 +9,7 @@ namespace lw {
 namespace {
 
 // Part of every key: increased whenever the code printed for a kernel may change.
-constexpr int kRevision = 3;
+constexpr int kRevision = 4;
 
 class OpenClBackend : public Backend {
  public:

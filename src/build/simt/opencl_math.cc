@@ -96,6 +96,17 @@ std::string erf_text(Text t) {
   return t.done(concat("copysign(y > ", t.number(1), " ? ", t.number(1), " : y, x)"));
 }
 
+// By an instruction, of compilers that make a processor's code at once: PoCL 3.1 computes rint of
+// vectors lane by lane.
+std::string rounding(const char* word, const char* builtin, Prelude* prelude) {
+  prelude->use_has_builtin();
+  const std::string name = concat("lw_", word);
+  return prelude->use(
+      name, concat("#if __has_builtin(", builtin,
+                   ") && (defined(__x86_64__) || defined(__aarch64__))\n#define ", name, "(x) ",
+                   builtin, "(x)\n#else\n#define ", name, "(x) ", word, "(x)\n#endif\n"));
+}
+
 }  // namespace
 
 std::string cl_own_function(ExprOp op, int lanes, Prelude* prelude) {
@@ -112,6 +123,9 @@ std::string cl_own_function(ExprOp op, int lanes, Prelude* prelude) {
     case ExprOp::kSigmoid:
       return use(named("sigmoid"), sigmoid_text({named("sigmoid"), lanes},
                                                 cl_own_function(ExprOp::kExp, lanes, prelude)));
+    case ExprOp::kFloor: return rounding("floor", "__builtin_elementwise_floor", prelude);
+    case ExprOp::kCeil: return rounding("ceil", "__builtin_elementwise_ceil", prelude);
+    case ExprOp::kRound: return rounding("rint", "__builtin_elementwise_roundeven", prelude);
     default: return "";
   }
 }

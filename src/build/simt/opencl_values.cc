@@ -154,57 +154,39 @@ std::string unary(const Operation& o, ExprOp op, const std::string& a) {
 
 // ---- conversions --------------------------------------------------------------------------------
 
-// 16-bit floats to f32 and back: by integers, so that no extension is needed.
+// 16-bit floats to f32 and back. OpenCL converts f16 in memory without an extension, and a register
+// may be memory; compilers make an instruction of that. bf16 is shifted.
 std::string widened(Type from, int lanes, const std::string& a, Prelude* prelude) {
-  const Operation o{Type::kF32, lanes, prelude};
-  const std::string f = o.type_text(), u = cl_unsigned(Type::kF32, lanes);
-  const std::string s = cl_type(from, lanes);
-  const std::string to_u = lanes > 1 ? concat("convert_", u, "(a)") : "(uint)a";
+  const std::string f = cl_type(Type::kF32, lanes), s = cl_type(from, lanes);
+  const std::string name = concat("lw_from_", from == Type::kBF16 ? "b" : "", "f16x", lanes);
+  const std::string many = lanes > 1 ? concat(lanes) : "";
+  std::string value = concat("vload_half", many, "(0, (const private half*)&a)");
   if (from == Type::kBF16) {
-    const std::string name = concat("lw_from_bf16x", lanes);
-    const std::string text = concat("static inline ", f, " ", name, "(", s, " a) { return as_", f,
-                                    "(", to_u, " << 16); }\n");
-    return concat(prelude->use(name, text), "(", a, ")");
+    const std::string to_u = concat("convert_", cl_unsigned(Type::kF32, lanes), "(a)");
+    value = concat("as_", f, "(", lanes > 1 ? to_u : "(uint)a", " << 16)");
   }
-  const std::string name = concat("lw_from_f16x", lanes);
-  // Exponent and fraction in place and scaled by 2^112, which makes subnormal numbers right too.
-  const std::string text = concat(
-      "static inline ", f, " ", name, "(", s, " a) {\n  ", u, " w = ", to_u, ";\n  ", u,
-      " size = (w & 0x7fffu) << 13;\n  ", u, " bits = as_", u, "(as_", f,
-      "(size) * 0x1p112f);\n  ", u, " special = ",
-      lanes > 1 ? concat("as_", u, "(size >= 0x0f800000u)") : "-(uint)(size >= 0x0f800000u)",
-      ";\n  bits = (bits & ~special) | ((size | 0x7f800000u) & special);\n  return as_", f,
-      "(bits | (w & 0x8000u) << 16);\n}\n");
-  return concat(prelude->use(name, text), "(", a, ")");
+  return concat(prelude->use(name, concat("static inline ", f, " ", name, "(", s, " a) { return ",
+                                          value, "; }\n")),
+                "(", a, ")");
 }
 
 std::string narrowed(Type to, int lanes, const std::string& a, Prelude* prelude) {
-  const Operation o{Type::kF32, lanes, prelude};
-  const std::string f = o.type_text(), u = cl_unsigned(Type::kF32, lanes);
-  const std::string s = cl_type(to, lanes);
-  const std::string cut = lanes > 1 ? concat("convert_", s, "(") : concat("(", s, ")(");
-  const auto all_if = [&](const std::string& condition) {
-    return lanes > 1 ? concat("as_", u, "(", condition, ")") : concat("-(uint)(", condition, ")");
-  };
-  const std::string name = concat(to == Type::kBF16 ? "lw_to_bf16x" : "lw_to_f16x", lanes);
-  std::string text = concat("static inline ", s, " ", name, "(", f, " a) {\n  ", u, " w = as_", u,
-                            "(a);\n  ", u, " size = w & 0x7fffffffu;\n");
+  const std::string f = cl_type(Type::kF32, lanes), u = cl_unsigned(Type::kF32, lanes);
+  const std::string s = cl_type(to, lanes), many = lanes > 1 ? concat(lanes) : "";
+  const std::string name = concat("lw_to_", to == Type::kBF16 ? "b" : "", "f16x", lanes);
+  std::string text = concat("static inline ", s, " ", name, "(", f, " a) {\n");
   const auto line = [&](const auto&... parts) { text += concat("  ", parts..., ";\n"); };
-  if (to == Type::kBF16) {
-    line(u, " nan = ", all_if("size > 0x7f800000u"));
-    line(u, " near = (w + 0x7fffu + (w >> 16 & 1u)) >> 16");
-    line("return ", cut, "(near & ~nan) | ((w >> 16 | 0x40u) & nan))");
+  if (to == Type::kF16) {
+    line(s, " narrow");
+    line("vstore_half", many, "_rte(a, 0, (private half*)&narrow)");
+    line("return narrow");
   } else {
-    // Normal numbers round by their bits; smaller ones by an addition that aligns them.
-    line(u, " nan = ", all_if("size > 0x7f800000u"));
-    line(u, " large = ", all_if("size >= 0x477ff000u"));
-    line(u, " small = ", all_if("size < 0x38800000u"));
-    line(u, " near = (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13");
-    line(u, " low = as_", u, "(as_", f, "(size) + 0.5f) - 0x3f000000u");
-    line(u, " bits = (near & ~small) | (low & small)");
-    line("bits = (bits & ~large) | (0x7c00u & large)");
-    line("bits = (bits & ~nan) | (0x7e00u & nan)");
-    line("return ", cut, "bits | (w >> 16 & 0x8000u))");
+    const std::string nan = "(w & 0x7fffffffu) > 0x7f800000u";
+    line(u, " w = as_", u, "(a)");
+    line(u, " nan = ", lanes > 1 ? concat("as_", u, "(", nan, ")") : concat("-(uint)(", nan, ")"));
+    line(u, " near = (w + 0x7fffu + (w >> 16 & 1u)) >> 16");
+    line("return ", lanes > 1 ? concat("convert_", s) : concat("(", s, ")"),
+         "((near & ~nan) | ((w >> 16 | 0x40u) & nan))");
   }
   return concat(prelude->use(name, text + "}\n"), "(", a, ")");
 }
