@@ -23,12 +23,14 @@ class ClBlast {
     std::function<void()> select;          // before its calls
     std::function<absl::Status()> enqueue;
   };
-  // All ways in which it computes `description` on these buffers, of the program's arguments, with
-  // the best parameters that the tuners' files in `folder` have; none where it has no such routine.
-  // REQUIRES: session and buffers outlive the ways.
+  // All ways in which it computes `description` on these buffers, of the program's arguments; none
+  // where it has no such routine. Products have the parameters of that of `folders`, each with files
+  // of its tuners for one product, by which this one is fastest: tuners fail at some products, and
+  // what they found for another may be better. REQUIRES: session and buffers outlive the ways.
   absl::StatusOr<std::vector<Way>> prepare(const PeerCase& description,
                                            const std::vector<cl::Memory>& buffers,
-                                           OpenClSession* session, const std::string& folder) const;
+                                           OpenClSession* session,
+                                           const std::vector<std::string>& folders) const;
 
  private:
   void* library_ = nullptr;                // for the life of the process

@@ -79,7 +79,7 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
   if (options.clblast != nullptr) {
     ASSIGN_OR_RETURN(std::vector<ClBlast::Way> ways,
                      options.clblast->prepare(match_peer_case(program), ours->buffers(), session,
-                                              options.clblast_folder));
+                                              options.clblast_folders));
     for (ClBlast::Way& way : ways) {
       Contender contender = on_device(way.name, std::move(way.enqueue));
       contender.select = std::move(way.select);

@@ -35,7 +35,7 @@ struct DeviceCompareOptions {
   bool with_host = true;
   double budget_s = 3;                     // of interleaved samples
   const ClBlast* clblast = nullptr;        // may be null
-  std::string clblast_folder;              // with its tuners' files for this case; may be empty
+  std::vector<std::string> clblast_folders;  // with its tuners' files, each for one product
 };
 
 absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSession* session,

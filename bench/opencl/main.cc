@@ -136,6 +136,10 @@ int run(const Options& o) {
   options.with_host = !o.without_host;
   options.budget_s = o.case_seconds;
   options.clblast = clblast.ok() ? &*clblast : nullptr;
+  std::error_code none;                    // without its tuners' files it is as it comes
+  for (const auto& folder : std::filesystem::directory_iterator(o.clblast, none)) {
+    options.clblast_folders.push_back(folder.path());
+  }
   nlohmann::json log = {{"device", device->name}, {"driver", device->driver},
                         {"results", nlohmann::json::array()}, {"bars", nlohmann::json::array()}};
   int missed = 0, failed = 0;
@@ -148,7 +152,6 @@ int run(const Options& o) {
     std::vector<DeviceResult> results;
     for (const BenchCase& one : row.cases) {
       if (!is_wanted(o.cases, one.name)) continue;
-      options.clblast_folder = o.clblast.empty() ? "" : o.clblast + "/" + one.name;
       absl::StatusOr<DeviceResult> result = compare_on_device(one, session->get(), options);
       if (!result.ok()) {
         std::cout << one.name << ": " << result.status().message() << std::endl;
@@ -183,7 +186,7 @@ void add_options(CLI::App* app, Options* o) {
   app->add_option("--host-seconds", o->host_seconds, "of a tune of our CPU family, at most");
   app->add_option("--host-threads", o->host_threads, "of our CPU family");
   app->add_option("--case-seconds", o->case_seconds, "of interleaved samples a case");
-  app->add_option("--clblast", o->clblast, "folder with a folder of its tuners' files a case");
+  app->add_option("--clblast", o->clblast, "folder with a folder of its tuners' files for each product");
   app->add_flag("--without-host", o->without_host, "not beside our CPU family");
   app->add_option("--json", o->json_file, "log of all results");
   app->add_option("--loopwright", o->binary, "the binary that tunes");

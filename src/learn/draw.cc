@@ -328,7 +328,7 @@ absl::StatusOr<TaskSpec> draw_task_on(uint64_t seed, int index, const std::strin
                                       const Target& target) {
   const std::string_view family = target.part.family()->name;
   const std::pair<std::string_view, std::span<const OperatorClass>> known[] = {
-      {"cpu", kClasses}, {"npu", npu_classes()}};
+      {"cpu", kClasses}, {"npu", npu_classes()}, {"simt", kClasses}};
   const auto of = std::find_if(std::begin(known), std::end(known),
                                [&](const auto& one) { return one.first == family; });
   if (of == std::end(known))
