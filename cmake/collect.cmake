@@ -84,3 +84,45 @@ ${entries}  };
 ")
   set(${variable} ${output} PARENT_SCOPE)
 endfunction()
+
+# embed_models(VAR): compiles each cost_model/FAMILY/shipped.model in, as
+# `const std::vector<std::pair<std::string_view, std::string_view>>& lw::shipped_model_files()`
+# (family, bytes).
+function(embed_models variable)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cost_model/*/shipped.model)
+  list(SORT files)
+  set(symbols "")
+  set(entries "")
+  foreach(file ${files})
+    get_filename_component(family ${file} DIRECTORY)
+    get_filename_component(family ${family} NAME)
+    string(APPEND symbols "EMBED(${family}, \"${file}\")\n")
+    string(APPEND entries "      {\"${family}\", {${family}_begin, ${family}_end}},\n")
+  endforeach()
+  set(output ${CMAKE_BINARY_DIR}/generated/shipped_model_files.cc)
+  file(CONFIGURE OUTPUT ${output} CONTENT
+"#include <string_view>
+#include <utility>
+#include <vector>
+#define EMBED(name, file)                                                        \\
+  asm(\".section .rodata\\n.balign 8\\n\"                                          \\
+      \".globl lw_model_\" #name \"_begin\\n.hidden lw_model_\" #name \"_begin\\n\"      \\
+      \".globl lw_model_\" #name \"_end\\n.hidden lw_model_\" #name \"_end\\n\"          \\
+      \"lw_model_\" #name \"_begin:\\n.incbin \\\"\" file \"\\\"\\n\"                      \\
+      \"lw_model_\" #name \"_end:\\n.byte 0\\n.text\\n\");                            \\
+  extern \"C\" __attribute__((visibility(\"hidden\"))) const char name##_begin[]    \\
+      asm(\"lw_model_\" #name \"_begin\");                                          \\
+  extern \"C\" __attribute__((visibility(\"hidden\"))) const char name##_end[]      \\
+      asm(\"lw_model_\" #name \"_end\");
+${symbols}
+namespace lw {
+const std::vector<std::pair<std::string_view, std::string_view>>& shipped_model_files() {
+  static const std::vector<std::pair<std::string_view, std::string_view>> table = {
+${entries}  };
+  return table;
+}
+}  // namespace lw
+" @ONLY)
+  set_source_files_properties(${output} PROPERTIES OBJECT_DEPENDS "${files}")
+  set(${variable} ${output} PARENT_SCOPE)
+endfunction()

@@ -79,8 +79,8 @@ absl::Status save_model(const Model& model, const std::string& path,
                         std::string_view architecture);
 absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
                                                   std::string_view architecture);
-// The model that comes with the program for targets of the architecture (shipped.model in
-// cost_model/forest/ for x86_64, in cost_model/npu/); errors as load_model's.
+// The model that comes with the program for targets of the architecture (the file
+// cost_model/FAMILY/shipped.model); errors as load_model's.
 absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture);
 // What ranks schedules of the nest where nobody names another model, and before anything is measured:
 // the shipped model where it is nearer to the best than the draft, which is for the target's family

@@ -2,36 +2,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <mutex>
 #include <sstream>
+#include <utility>
 
 #include "cost_model/cost_model.h"
 #include "cost_model/family.h"
-#include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
 
-// The files themselves, each between two symbols.
-#define LW_EMBED(name, file)                                              \
-  asm(".section .rodata\n"                                                \
-      ".balign 8\n"                                                       \
-      ".globl lw_" #name "_begin\n"                                       \
-      ".hidden lw_" #name "_begin\n"                                      \
-      ".globl lw_" #name "_end\n"                                         \
-      ".hidden lw_" #name "_end\n"                                        \
-      "lw_" #name "_begin:\n"                                             \
-      ".incbin \"" file "\"\n"                                            \
-      "lw_" #name "_end:\n"                                               \
-      ".byte 0\n"                                                         \
-      ".text\n");                                                         \
-  extern "C" {                                                            \
-  extern const char lw_##name##_begin[] __attribute__((visibility("hidden"))); \
-  extern const char lw_##name##_end[] __attribute__((visibility("hidden")));   \
-  }
-LW_EMBED(shipped_model, LW_SHIPPED_MODEL)
-LW_EMBED(shipped_npu_model, LW_SHIPPED_NPU_MODEL)
-
 namespace lw {
+
+// By family (generated table).
+const std::vector<std::pair<std::string_view, std::string_view>>& shipped_model_files();
+
 namespace {
 
 constexpr std::string_view kMagic = "loopwright model 2";
@@ -93,25 +79,6 @@ absl::StatusOr<Forests> parse_model(std::string_view rest, std::string_view name
   return forests;
 }
 
-struct Shipped {
-  std::string_view architecture;
-  absl::StatusOr<Forests> forests;
-};
-
-// Read once.
-const std::vector<Shipped>& shipped() {
-  static const std::vector<Shipped>* all = [] {
-    const auto read = [](std::string_view architecture, const char* begin, const char* end) {
-      return Shipped{architecture, parse_model({begin, static_cast<size_t>(end - begin)},
-                                               "the shipped model", architecture)};
-    };
-    return new std::vector<Shipped>{
-        read("x86_64", lw_shipped_model_begin, lw_shipped_model_end),
-        read("npu", lw_shipped_npu_model_begin, lw_shipped_npu_model_end)};
-  }();
-  return *all;
-}
-
 }  // namespace
 
 absl::Status write_model_file(const Forests& forests, const std::string& path,
@@ -122,8 +89,9 @@ absl::Status write_model_file(const Forests& forests, const std::string& path,
     sizes += concat(sizes.empty() ? "" : " ", bytes.size());
     body += bytes;
   }
-  return write_file(path, concat(kMagic, "\n", hex(feature_schema(cost::family_of(architecture))), "\n", architecture, "\n",
-                                 sizes, "\n", hex(hash64(body)), "\n", body));
+  const uint64_t schema = feature_schema(cost::family_of(architecture));
+  return write_file(path, concat(kMagic, "\n", hex(schema), "\n", architecture, "\n", sizes, "\n",
+                                 hex(hash64(body)), "\n", body));
 }
 
 absl::StatusOr<Forests> read_model_file(const std::string& path, std::string_view architecture) {
@@ -132,12 +100,17 @@ absl::StatusOr<Forests> read_model_file(const std::string& path, std::string_vie
 }
 
 absl::StatusOr<Forests> shipped_forests(std::string_view architecture) {
-  for (const Shipped& one : shipped()) {
-    if (one.architecture == architecture) return one.forests;
+  static std::mutex mutex;
+  static auto* const read = new std::map<std::string, absl::StatusOr<Forests>, std::less<>>;
+  const std::lock_guard lock(mutex);
+  if (const auto known = read->find(architecture); known != read->end()) return known->second;
+  for (const auto& [family, bytes] : shipped_model_files()) {
+    if (family != cost::family_of(architecture)) continue;
+    return read->try_emplace(std::string(architecture),
+                             parse_model(bytes, "the shipped model", architecture)).first->second;
   }
   return absl::FailedPreconditionError(
-      concat("the shipped model was trained for ", shipped().front().architecture,
-             " targets, not for ", architecture));
+      concat("no model comes with this program for ", architecture, " targets"));
 }
 
 }  // namespace lw

@@ -258,7 +258,7 @@ TEST(Draw, KnowsWhatResembles) {
 // What the program is built from, not what a test makes.
 const Dataset& shipped_data() {
   static const absl::StatusOr<Dataset>* data =
-      new absl::StatusOr<Dataset>(load_dataset(LW_SOURCE_DIR "/cost_model/forest/data.lwd"));
+      new absl::StatusOr<Dataset>(load_dataset(LW_SOURCE_DIR "/cost_model/cpu/data.lwd"));
   CHECK(data->ok());
   return **data;
 }
