@@ -178,7 +178,7 @@ absl::Status check_loops(const Nest& nest, int stage) {
         return infeasible(concat("parallel loop ", loop.name, " would run a reduction"));
       }
     }
-    const bool exchanges = nest.stages[root_of(nest, stage)].items > 0 && l >= run_begin(s);
+    const bool exchanges = nest.stages[root_of(nest, stage)].sub_group > 0 && l >= run_begin(s);
     if (loop.kind == LoopKind::kItem && is_reduction(s, loop) && !exchanges &&
         nest.checks(Legality::kParallelReduction)) {
       return infeasible(concat("loop ", loop.name, " would share a reduction among items"));

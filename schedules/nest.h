@@ -57,9 +57,10 @@
 // but for what has `memory` >= 0, copies and stages at loops outside of theirs: that lies where all see
 // it, over the box that all of them read. With several `slots` the iterations of a copy's loop use them
 // in turn, and each fetches, before all else, what the next one reads. Where a stage at the root has
-// `items` > 0, its groups are sub-groups of so many, whatever its loops say, which exchange registers:
-// it, and what stands at its loops, may have a kItem loop that runs a reduction, in the run. Each item
-// accumulates its iterations, and all get what all have accumulated; at the root the first keeps it.
+// `items` > 0, its groups have so many, whatever its loops say. Where it has `sub_group` > 0 as well,
+// these exchange registers: it, and what stands at its loops, may have a kItem loop that runs a
+// reduction, in the run. Each item accumulates its iterations, and all get what all have accumulated;
+// at the root the first keeps it.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to
@@ -155,7 +156,8 @@ struct Stage {
   bool wide = false;
   int64_t pad = 0;
 
-  int64_t items = 0;                       // of a group, which is a sub-group; 0: loops say how many
+  int64_t items = 0;                       // of a group; 0: loops say how many
+  int64_t sub_group = 0;                   // items that exchange registers; 0: none do
   int memory = -1;                         // managed, of the target; -1: none
   int slots = 1;
   int variant = -1;                        // of the target's instruction; -1: registers

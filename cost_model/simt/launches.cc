@@ -102,6 +102,8 @@ class Group {
       if (loop_at(nest_, analysis_, root_, l)->kind == LoopKind::kItem) shared_ = l;
     }
     if (shared_ >= 0) launch_.items = std::max(1.0, root_.trips[shared_]);
+    const int64_t items = nest.stages[root_.stage].items;
+    if (items > 0) launch_.items = static_cast<double>(items);
     dealings_.resize(analysis.stages.size());
   }
 

@@ -91,7 +91,11 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   const int64_t items = s.items > 0 ? s.items : trips(s, position);
   if (exchanges) {
     if (trips(s, position) < 2) return infeasible("a single tile is nothing to share");
-    nest.stages[root_of(nest, stage)].items = target.sub_group;
+    Stage& root = nest.stages[root_of(nest, stage)];
+    if (root.items > 0 && root.sub_group == 0) {
+      return infeasible(concat("a group of ", root.items, " items is no sub-group"));
+    }
+    root.items = root.sub_group = target.sub_group;
   } else if (s.place == Place::kAt) {
     s.memory = kLocalMemory;
   } else if (items > target.group_items) {
