@@ -170,6 +170,9 @@ absl::Status check_loops(const Nest& nest, int stage) {
   for (int l = 0, run = run_begin(s); l < run; ++l) {
     accumulates = accumulates || is_reduction(s, s.loops[l]);
   }
+  // Of several sub-groups each exchanges its own.
+  const Stage& root = nest.stages[root_of(nest, stage)];
+  bool exchanges = root.sub_group > 0 && root.sub_group == root.items;
   for (int l = 0; l < count; ++l) {
     const Loop& loop = s.loops[l];
     if (loop.kind == LoopKind::kParallel) {
@@ -178,11 +181,11 @@ absl::Status check_loops(const Nest& nest, int stage) {
         return infeasible(concat("parallel loop ", loop.name, " would run a reduction"));
       }
     }
-    const bool exchanges = nest.stages[root_of(nest, stage)].sub_group > 0 && l >= run_begin(s);
-    if (loop.kind == LoopKind::kItem && is_reduction(s, loop) && !exchanges &&
-        nest.checks(Legality::kParallelReduction)) {
+    if (loop.kind == LoopKind::kItem && is_reduction(s, loop) &&
+        !(exchanges && l >= run_begin(s)) && nest.checks(Legality::kParallelReduction)) {
       return infeasible(concat("loop ", loop.name, " would share a reduction among items"));
     }
+    exchanges = exchanges || (loop.kind == LoopKind::kItem && root.sub_group > 0);
     if (loop.kind == LoopKind::kVector && l + 1 < count &&
         nest.checks(Legality::kVectorInnermost)) {
       return infeasible(concat("vector loop ", loop.name, " is not the last"));

@@ -60,7 +60,8 @@
 // `items` > 0, its groups have so many, whatever its loops say. Where it has `sub_group` > 0 as well,
 // these exchange registers: it, and what stands at its loops, may have a kItem loop that runs a
 // reduction, in the run. Each item accumulates its iterations, and all get what all have accumulated;
-// at the root the first keeps it.
+// at the root the first keeps it. If that is fewer than `items`, the group is several sub-groups: the
+// first kItem loop of each stage is dealt to these, a second one to the items of each.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to

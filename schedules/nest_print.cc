@@ -71,8 +71,8 @@ std::string print(const Nest& nest) {
       text += concat(", by instruction ", stage.variant, ", held ",
                      stage.held.empty() ? "whole" : concat("at ", stage.held));
     }
+    if (stage.items > stage.sub_group) text += concat(", by groups of ", stage.items);
     if (stage.sub_group > 0) text += concat(", by sub-groups of ", stage.sub_group);
-    else if (stage.items > 0) text += concat(", by groups of ", stage.items);
     if (stage.memory >= 0) text += concat(" in memory ", stage.memory);
     if (stage.slots > 1) text += concat(" x", stage.slots);
     if (stage.dot_axis >= 0) {

@@ -171,9 +171,8 @@ class Group {
         dealing.dealt *= dealt.count;
         dealing.parts.push_back(std::move(dealt));
       }
-      return dealing;
     }
-    if (!inside_items(cost)) return dealing;
+    if (!dealing.parts.empty() || !inside_items(cost)) return dealing;
     return dealt_with(cost, analysis_.stages[cost.host]);
   }
 

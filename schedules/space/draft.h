@@ -30,6 +30,7 @@ struct Draft {
   bool vector_reduction = false;           // lanes run along reductions that take it
   bool groups = false;                     // of several items, where machines have groups
   bool sub_groups = false;                 // which exchange registers
+  bool several_sub_groups = false;         // of a group
   bool group_reductions = false;           // each result by a group, that is no map's row
   bool transformed = false;                // convolutions are cut into products (rules/winograd.cc)
   bool chosen = false;                     // no choice is left: only its stages are to be tiled

@@ -69,6 +69,7 @@ struct Emitter {
   std::vector<Quotient> quotients;         // variables in scope that hold divisions
   bool in_parallel = false;
   int64_t items = 1;                       // of the group around
+  int64_t sub_group = 0;                   // that exchange registers; 0: none do
   int64_t statements = 0;
   bool counting = false;                   // statements only: nothing is kept of them
   absl::Status failure;                    // the first limit that was broken

@@ -1,5 +1,6 @@
-// What groups do by sketches of their own, on schedules drawn from these over the library's operators
-// and fused programs: right and without a race on the emulator, and right on the driver that is here.
+// What groups do by sketches of their own, on schedules drawn from these over the library's
+// operators and fused programs: right and without a race on the emulator, and right on the driver
+// that is here.
 //
 //   products of bytes that are added four at a time, by its instructions where it has these
 //   reductions at the root, whose parts a group combines in local memory; of the programs below too

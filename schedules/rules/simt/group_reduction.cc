@@ -1,6 +1,6 @@
-// Reductions at the root, a few results a group, each by many of its items: a sketch beside those in
-// which a result is an item's, whose neighbours then read rows apart, and few of whom are busy where
-// there are few results:
+// Reductions at the root, a few results a group, each by many of its items: a sketch beside those
+// in which a result is an item's, whose neighbours then read rows apart, and few of whom are busy
+// where there are few results:
 //
 //   deal(Y, k; open)                           parts of the reduction, an item's each
 //   register_tile(Y, k.part; open)             the parts are combined in local memory

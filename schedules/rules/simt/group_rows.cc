@@ -11,7 +11,9 @@
 //
 //   items(top; all of j, open)
 //
-// in tiles of few points, and nothing is combined by way of memory.
+// in tiles of few points, and nothing is combined by way of memory. Of a group of several, before,
+//
+//   sub_groups(Y, i; open), sub_groups(top, i)
 //
 // Neighbours in a group take neighbouring tiles of maps, so that what they load together lies
 // together; of a reduction each takes every n-th run of the row, or one that is as long as its
@@ -44,9 +46,11 @@ bool stands_at_rows(const Nest& nest, int stage) {
   return s.place == Place::kAt && s.copy_of < 0 && hosts_rows(nest, s.host);
 }
 
+// Of several sub-groups each computes what is one value of a row, too.
 bool takes(const Draft& d, int stage) {
-  return d.groups && (hosts_rows(d.nest, stage) || stands_at_rows(d.nest, stage)) &&
-         row_axis(d.nest, stage) >= 0;
+  const bool at_rows = stands_at_rows(d.nest, stage);
+  return d.groups && (hosts_rows(d.nest, stage) || at_rows) &&
+         (row_axis(d.nest, stage) >= 0 || (at_rows && d.several_sub_groups));
 }
 
 int64_t position_of(const Draft& d, const std::string& name, const std::string& loop) {
@@ -77,13 +81,24 @@ void tile_map_of_row(Draft& d, const std::string& name, const std::string& j) {
 
 void tile_by_sub_group(Draft& d, int stage, const std::string& name, const std::string& j) {
   const int64_t rows = loops_around_attached(d.nest, stage);
-  if (hosts_rows(d.nest, stage)) fixed(d, "parallel", {name}, {0, rows});
-  if (!d.failed) open(d, "items", {name}, {position_of(d, name, j), 1, 1});
+  if (hosts_rows(d.nest, stage)) {
+    fixed(d, "parallel", {name}, {0, rows});
+  } else if (d.several_sub_groups) {
+    const Stage& s = d.nest.stages[stage];
+    const int row = find_loop(d.nest.stages[s.host], s.loop);
+    fixed(d, "sub_groups", {name, loop_of(s, row)});
+  }
+  if (d.failed || j.empty()) return;
+  const Decision numbers = {position_of(d, name, j), 1, 1};
+  // Of several sub-groups each may compute its row as if it were alone.
+  const bool may = d.several_sub_groups && !hosts_rows(d.nest, stage);
+  may ? optional(d, "items", {name}, numbers) : open(d, "items", {name}, numbers);
 }
 
 void tile(Draft& d, int stage) {
   const std::string name = d.nest.stages[stage].name;
-  const std::string j = loop_of(d.nest.stages[stage], row_axis(d.nest, stage));
+  const int axis = row_axis(d.nest, stage);
+  const std::string j = axis < 0 ? "" : loop_of(d.nest.stages[stage], axis);
   if (d.sub_groups) {
     tile_by_sub_group(d, stage, name, j);
   } else if (hosts_rows(d.nest, stage)) {

@@ -95,7 +95,7 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
     if (root.items > 0 && root.sub_group == 0) {
       return infeasible(concat("a group of ", root.items, " items is no sub-group"));
     }
-    root.items = root.sub_group = target.sub_group;
+    if (root.items == 0) root.items = root.sub_group = target.sub_group;
   } else if (s.place == Place::kAt) {
     s.memory = kLocalMemory;
   } else if (items > target.group_items) {
@@ -108,15 +108,18 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   return check_legal(nest, stage);
 }
 
-// Only inside of a grid, and once.
-absl::Status check_grid(const Stage& stage) {
+// Only inside of a grid, and once, beside a loop that is dealt to sub-groups.
+absl::Status check_grid(const Nest& nest, int at) {
+  const Stage &stage = nest.stages[at], &root = nest.stages[root_of(nest, at)];
+  const int of_sub_groups = root.items > root.sub_group && root.sub_group > 0 ? 1 : 0;
   const bool attached = stage.place == Place::kAt && stage.copy_of < 0;
   if (!attached && (stage.place != Place::kRoot || !has_parallel(stage))) {
     return infeasible(concat(stage.name, " has no grid"));
   }
-  for (const Loop& loop : stage.loops) {
-    if (loop.kind == LoopKind::kItem) return infeasible("its items share a loop already");
-  }
+  const auto shared = std::count_if(stage.loops.begin(), stage.loops.end(), [](const Loop& loop) {
+    return loop.kind == LoopKind::kItem;
+  });
+  if (shared > of_sub_groups) return infeasible("its items share a loop already");
   return absl::OkStatus();
 }
 
@@ -138,7 +141,7 @@ absl::Status apply_items(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 2, 3}));
   if (step.numbers[1] == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
-  RETURN_IF_ERROR(check_grid(nest.stages[stage]));
+  RETURN_IF_ERROR(check_grid(nest, stage));
   const int64_t loops = static_cast<int64_t>(nest.stages[stage].loops.size());
   const int64_t first = step.numbers[0], count = step.numbers[1];
   if (first < first_inside(nest.stages[stage]) || count < 0 || first > loops ||
@@ -170,7 +173,7 @@ std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   const absl::StatusOr<int> stage = target_stage(nest, step);
   // A sub-group has its items in any case: alone none of them is.
   if (stage.ok() && nest.stages[*stage].items > 0) domain.clear();
-  if (!stage.ok() || !check_grid(nest.stages[*stage]).ok()) return domain;
+  if (!stage.ok() || !check_grid(nest, *stage).ok()) return domain;
   const int end = tile_begin(nest.stages[*stage]);
   for (int position = first_inside(nest.stages[*stage]); position < end; ++position) {
     for (int64_t count = 1;; ++count) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -57,6 +58,20 @@ absl::Status check_private(const Kernel& kernel, const std::vector<bool>& used,
   return infeasible(concat("each item of a group needs ", bytes, " bytes of private memory"));
 }
 
+// Of a group of several sub-groups each has its own rows, of all that stands at the group's loop.
+absl::Status check_dealt(const Nest& nest) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage &stage = nest.stages[s], &root = nest.stages[root_of(nest, s)];
+    const bool several = root.sub_group > 0 && root.items > root.sub_group;
+    if (!several || stage.place != Place::kAt || stage.copy_of >= 0) continue;
+    const bool dealt = std::any_of(stage.loops.begin(), stage.loops.end(), [](const Loop& loop) {
+      return loop.kind == LoopKind::kItem;
+    });
+    if (!dealt) return infeasible(concat(stage.name, " is dealt to no sub-groups"));
+  }
+  return absl::OkStatus();
+}
+
 // Registers are exchanged by sub-groups as the target has them.
 bool exchanges_elsewhere(const std::vector<Stmt>& list, int sub_group) {
   return std::any_of(list.begin(), list.end(), [&](const Stmt& s) {
@@ -90,6 +105,7 @@ void place_local(Kernel& kernel, const std::vector<std::vector<bool>>& used) {
 
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
   const SimtTarget& target = simt(*nest.target);
+  RETURN_IF_ERROR(check_dealt(nest));
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
   std::vector<std::vector<bool>> used;     // by each launch
   for (const Stmt& launch : kernel.body) {

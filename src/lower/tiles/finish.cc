@@ -97,7 +97,7 @@ Results results_of(Frame& f, Evaluator& evaluator, const Accumulators& accumulat
   for (Value& value : results.values) {
     if (partials) value = evaluator.registers().horizontal(tensor.reduce, value);
     if (exchanges(f.stage)) {
-      value = evaluator.registers().across(tensor.reduce, value, f.e.items);
+      value = evaluator.registers().across(tensor.reduce, value, f.e.sub_group);
     }
   }
   return results;
@@ -165,9 +165,11 @@ void finish_accumulators(Frame& f, const Accumulators& accumulators) {
   if (e.items == 1 || f.stage.place != Place::kRoot || !exchanges(f.stage)) {
     return keep(f, std::move(evaluator), results);
   }
+  Affine item = e.item();
+  if (e.sub_group < e.items) item = e.emit_int(Stmt::IntOp::kMod, item, {}, e.sub_group);
   Stmt first_item;                         // all have it, and where it goes it goes once
   first_item.kind = Stmt::Kind::kIf;
-  first_item.conditions.push_back(e.item() * -1);
+  first_item.conditions.push_back(item * -1);
   e.emit_into(first_item.body, [&] { keep(f, evaluator, results); });
   e.emit(std::move(first_item));
 }

@@ -94,9 +94,9 @@ void counted(Frame& f, int64_t count, bool parallel,
   f.vars.push_back(loop.var);
   e.in_parallel = was_parallel || parallel;
   loop.items = items;
-  if (parallel) e.items = items;
+  if (parallel) e.items = items, e.sub_group = f.stage.sub_group;
   e.emit_into(loop.body, [&] { body(count == 1 ? affine(0) : variable(loop.var)); });
-  if (parallel) e.items = 1;
+  if (parallel) e.items = 1, e.sub_group = 0;
   e.in_parallel = was_parallel;
   f.vars.pop_back();
   e.emit(std::move(loop));
@@ -162,6 +162,25 @@ void only_where(Emitter& e, const std::vector<Affine>& conditions, const Body& b
   e.emit(std::move(branch));
 }
 
+struct Dealt {
+  int64_t count;                           // to whom the loop's iterations are dealt
+  Affine which;                            // of them
+};
+
+// Items of the group; or, where that is several sub-groups, these, or the items of each.
+Dealt dealt_to(const Frame& f, const Loop& loop) {
+  Emitter& e = f.e;
+  const Affine item = e.item();
+  if (e.sub_group == 0 || e.sub_group == e.items) return {e.items, item};
+  const auto first = std::find_if(f.stage.loops.begin(), f.stage.loops.end(), [](const Loop& l) {
+    return l.kind == LoopKind::kItem;
+  });
+  if (first->name == loop.name) {
+    return {e.items / e.sub_group, e.emit_int(Stmt::IntOp::kDiv, item, {}, e.sub_group)};
+  }
+  return {e.sub_group, e.emit_int(Stmt::IntOp::kMod, item, {}, e.sub_group)};
+}
+
 // The iterations are dealt to the group's items. Where the last round has too few, those without
 // one rest; or, if all must come where the group meets, do again what another does, and keep
 // nothing.
@@ -169,10 +188,11 @@ void deal(Frame& f, const Loop& loop, int64_t count,
           const std::function<void(const Affine&)>& body) {
   Emitter& e = f.e;
   if (count == 0) return;
-  const int64_t items = e.items, rounds = (count + items - 1) / items;
-  const Affine item = e.item();
+  const Dealt dealt = dealt_to(f, loop);
+  const int64_t items = dealt.count;
+  const int64_t rounds = (count + items - 1) / items;
   counted(f, rounds, false, [&](const Affine& round) {
-    const Affine mine = item + round * items;
+    const Affine mine = dealt.which + round * items;
     const Affine has_one = affine(count - 1) - mine;
     if (known_at_least_zero(e, has_one)) return body(mine);
     const auto clamped = [&] {
