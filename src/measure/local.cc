@@ -94,7 +94,10 @@ absl::StatusOr<DeviceDriver> find_driver(const Target& target, const LocalOption
 }
 
 constexpr std::chrono::milliseconds kLookEvery(50);  // at what may stop a comparison
-constexpr size_t kBatch = 8;  // built before the measurer takes over, when alternating
+// Built before the measurer takes over, when alternating; or what there is when the first of them
+// has waited for so long, as builds of drivers take seconds.
+constexpr size_t kBatch = 8;
+constexpr double kLongestWaitS = 2;
 
 // Finalists that are measured together; complete when every member is built or failed.
 struct Group {
@@ -231,6 +234,7 @@ class LocalMeasurer : public Measurer {
       } else {
         finish(std::move(failure));
       }
+      note_batch();
       changed_.notify_all();
     }
   }
@@ -293,7 +297,8 @@ class LocalMeasurer : public Measurer {
     Group& group = *job.group;
     if (!ok) group.outcomes[job.member] = std::move(failure);
     group.members[job.member] = std::move(job.built);
-    if (--group.missing == 0) built_.push_front(std::move(job));
+    if (--group.missing > 0) return;
+    built_.push_front(std::move(job));
   }
 
   // The measuring thread.
@@ -302,7 +307,7 @@ class LocalMeasurer : public Measurer {
     client.prepare([this] { return build_reference(); });
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      measuring_ = false;
+      measuring_ = batch_is_built_ = false;
       changed_.notify_all();
       changed_.wait(lock, [&] { return stop_ || (!built_.empty() && may_measure()); });
       if (stop_) return;
@@ -362,10 +367,17 @@ class LocalMeasurer : public Measurer {
     for (size_t k = 0; k < members.size(); ++k) group.outcomes[members[k]] = std::move(outcomes[k]);
   }
 
+  // Of what a builder has just ended. REQUIRES: the lock is held.
+  void note_batch() {
+    if (built_.size() == 1) first_built_ = now();
+    batch_is_built_ = built_.size() >= kBatch ||
+                      (!built_.empty() && now() - first_built_ > kLongestWaitS);
+  }
+
   // Where nobody is disturbed, everybody works at once. REQUIRES (both): the lock is held.
-  bool may_build() const { return !wants_quiet() || (!measuring_ && built_.size() < kBatch); }
+  bool may_build() const { return !wants_quiet() || (!measuring_ && !batch_is_built_); }
   bool may_measure() const {
-    return !wants_quiet() || (building_ == 0 && (to_build_.empty() || built_.size() >= kBatch));
+    return !wants_quiet() || (building_ == 0 && (to_build_.empty() || batch_is_built_));
   }
 
   const std::unique_ptr<Workbench> bench_;
@@ -380,6 +392,8 @@ class LocalMeasurer : public Measurer {
   bool measuring_ = false;
   int building_ = 0;
   std::deque<Job> to_build_, built_;
+  double first_built_ = 0;                 // when built_ came to hold one
+  bool batch_is_built_ = false;            // as of the last build that ended
   std::vector<Outcome> done_;
   BatchOrder order_;  // of an exact clock, instead
 };
