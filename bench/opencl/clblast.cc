@@ -38,15 +38,16 @@ absl::Status called(int error, const std::string& routine) {
   return absl::InternalError(concat("CLBlast ", routine, ": status ", error));
 }
 
-// Kernels of a product, by the name that parameters are set for, and their tuners' files: the tiled
-// way, the direct one, and what copies operands that do not fit tiles.
-const std::vector<std::pair<const char*, std::vector<std::string>>> kTuned = {
-    {"Xgemm", {"xgemm_1", "xgemm_2", "xgemm_11", "xgemm_12"}},
-    {"XgemmDirect", {"xgemm_direct_1", "xgemm_direct_2"}},
-    {"Copy", {"copy"}},
-    {"Pad", {"pad"}},
-    {"Transpose", {"transpose"}},
-    {"Padtranspose", {"padtranspose"}}};
+// Kernels of a product, by the name that parameters are set for, and their tuners' files.
+using Tuned = std::vector<std::pair<const char*, std::vector<std::string>>>;
+const Tuned kDirect = {{"XgemmDirect", {"xgemm_direct_1", "xgemm_direct_2"}}};
+// What copies operands that do not fit the tiles too.
+const Tuned kTiles = {{"Xgemm", {"xgemm_1", "xgemm_2", "xgemm_11", "xgemm_12"}},
+                      {"Copy", {"copy"}},
+                      {"Pad", {"pad"}},
+                      {"Transpose", {"transpose"}},
+                      {"Padtranspose", {"padtranspose"}}};
+constexpr int kCalls = 20;                 // in which one set of parameters is judged
 
 absl::Status override_parameters(Override call, cl::DeviceId device, const char* kernel,
                                  const TunedParameters& tuned) {
@@ -60,27 +61,43 @@ absl::Status override_parameters(Override call, cl::DeviceId device, const char*
                 concat("OverrideParameters ", kernel));
 }
 
-absl::Status take_parameters(Override call, cl::DeviceId device, const std::string& folder) {
-  for (const auto& [kernel, families] : kTuned) {
+absl::Status take_parameters(Override call, cl::DeviceId device, const Tuned& kernels,
+                             const std::string& folder) {
+  for (const auto& [kernel, families] : kernels) {
     const absl::StatusOr<TunedParameters> tuned = tuned_parameters(folder, families);
     if (tuned.ok()) RETURN_IF_ERROR(override_parameters(call, device, kernel, *tuned));
   }
   return absl::OkStatus();
 }
 
-// The least of some calls by the fastest of the ways, after one that compiles.
-absl::StatusOr<double> seconds_of(std::vector<ClBlast::Way>& ways, OpenClSession* session) {
+// The least of some calls, after one that compiles.
+absl::StatusOr<double> seconds_of(ClBlast::Way& way, OpenClSession* session) {
   double least = std::numeric_limits<double>::infinity();
-  for (ClBlast::Way& way : ways) {
-    way.select();
-    for (int call = 0; call < 6; ++call) {
-      const double begin = now();
-      RETURN_IF_ERROR(way.enqueue());
-      RETURN_IF_ERROR(session->finish());
-      if (call > 0) least = std::min(least, now() - begin);
-    }
+  way.select();
+  for (int call = 0; call <= kCalls; ++call) {
+    const double begin = now();
+    RETURN_IF_ERROR(way.enqueue());
+    RETURN_IF_ERROR(session->finish());
+    if (call > 0) least = std::min(least, now() - begin);
   }
   return least;
+}
+
+// Leaves the parameters of that folder by which the way is fastest, and says so in its name.
+absl::Status take_fastest(Override call, cl::DeviceId device, const Tuned& kernels,
+                          const std::vector<std::string>& folders, OpenClSession* session,
+                          ClBlast::Way& way) {
+  std::string fastest;
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& folder : folders) {
+    RETURN_IF_ERROR(take_parameters(call, device, kernels, folder));
+    const absl::StatusOr<double> seconds = seconds_of(way, session);
+    if (!seconds.ok() || *seconds >= least) continue;
+    least = *seconds, fastest = folder;
+  }
+  if (fastest.empty()) return absl::OkStatus();
+  way.name += concat(", as for ", std::filesystem::path(fastest).filename().string());
+  return take_parameters(call, device, kernels, fastest);
 }
 
 }  // namespace
@@ -133,20 +150,9 @@ absl::StatusOr<std::vector<ClBlast::Way>> ClBlast::prepare(
                            c.leading, g.c.strides[0], g.batch[0], &q, nullptr),
                       "SgemmStridedBatched");
       };
+      RETURN_IF_ERROR(
+          take_fastest(set, device, direct ? kDirect : kTiles, folders, session, way));
       ways.push_back(std::move(way));
-    }
-    std::string fastest;
-    double least = std::numeric_limits<double>::infinity();
-    for (const std::string& folder : folders) {
-      RETURN_IF_ERROR(take_parameters(set, device, folder));
-      const absl::StatusOr<double> seconds = seconds_of(ways, session);
-      if (!seconds.ok() || *seconds >= least) continue;
-      least = *seconds, fastest = folder;
-    }
-    if (fastest.empty()) return ways;
-    RETURN_IF_ERROR(take_parameters(set, device, fastest));
-    for (Way& way : ways) {
-      way.name += concat(", as for ", std::filesystem::path(fastest).filename().string());
     }
   } else if (const auto* t = std::get_if<PeerTranspose>(&description)) {
     // y's contiguous dimension is x's strided one, and the other way about.

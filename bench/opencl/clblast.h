@@ -24,9 +24,9 @@ class ClBlast {
     std::function<absl::Status()> enqueue;
   };
   // All ways in which it computes `description` on these buffers, of the program's arguments; none
-  // where it has no such routine. Products have the parameters of that of `folders`, each with files
-  // of its tuners for one product, by which this one is fastest: tuners fail at some products, and
-  // what they found for another may be better. REQUIRES: session and buffers outlive the ways.
+  // where it has no such routine. Each way to a product has the parameters of that of `folders`, each
+  // with files of its tuners for one product, by which it is fastest: tuners fail at some products,
+  // and what they found for another may be better. REQUIRES: session and buffers outlive the ways.
   absl::StatusOr<std::vector<Way>> prepare(const PeerCase& description,
                                            const std::vector<cl::Memory>& buffers,
                                            OpenClSession* session,
