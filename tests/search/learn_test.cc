@@ -238,8 +238,10 @@ TEST(Draw, DrawsForATargetWhatItsFamilyComputes) {
   }
   EXPECT_EQ(kinds.size(), 7u);
   EXPECT_EQ(empty, std::set<std::string>());
-  const Target cpu = *find_target("x86_avx2");
-  EXPECT_NE(draw_task_on(1, 0, cpu.name, cpu)->kind, "");
+  for (const char* name : {"x86_avx2", "opencl_cpu"}) {
+    const Target other = *find_target(name);
+    EXPECT_NE(draw_task_on(1, 0, other.name, other)->kind, "") << name;
+  }
 }
 
 Program program_of(const std::vector<std::string>& words) { return *load_workload(words); }
