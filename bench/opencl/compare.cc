@@ -41,10 +41,12 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
                    load_call(session, tuned.program, pointers));
   // What a contender enqueues may fail in the middle of a timed loop, whose figures are then void.
   absl::Status failed;
+  const std::vector<int> cpus = allowed_cpus();
   const auto wait = [&] { failed.Update(session->finish()); };
   const auto on_device = [&](std::string name, std::function<absl::Status()> enqueue) {
     Contender contender{std::move(name), [&failed, enqueue] { failed.Update(enqueue()); }};
     contender.finish = wait;
+    contender.select = [&] { pin_to(cpus); };
     return contender;
   };
   const Judge judge(program, pointers, kPoints);
@@ -72,7 +74,10 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
     const absl::StatusOr<OurKernel> kernel =
         our_side(options.host)(one, program, pointers, options.host_threads);
     if (!kernel.ok()) return kernel.status();
-    RETURN_IF_ERROR(enter({"cpu", kernel->run, {}}, false));
+    // The caller computes too: not where another of its threads does.
+    Contender contender{"cpu", kernel->run, {}};
+    contender.select = [&] { pin_to({cpus.front()}); };
+    RETURN_IF_ERROR(enter(contender, false));
     host_at = static_cast<int>(contenders.size()) - 1;
   }
   const size_t first_clblast = contenders.size();
@@ -82,7 +87,10 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
                                               options.clblast_folders));
     for (ClBlast::Way& way : ways) {
       Contender contender = on_device(way.name, std::move(way.enqueue));
-      contender.select = std::move(way.select);
+      contender.select = [&cpus, select = std::move(way.select)] {
+        pin_to(cpus);
+        if (select) select();
+      };
       const absl::Status entered = enter(contender, true);
       if (!entered.ok()) {
         result.wrong.emplace_back(entered.message());
@@ -100,6 +108,7 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
   interleaving.budget_s = options.budget_s;
   interleaving.settle_s = kIdleSeconds;
   const std::vector<Series> series = interleave(contenders, interleaving);
+  pin_to(cpus);
   RETURN_IF_ERROR(failed);
   const std::vector<double>& own = series[0].samples_us;
   result.time_us = series[0].time_us;
