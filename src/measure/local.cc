@@ -234,7 +234,7 @@ class LocalMeasurer : public Measurer {
       } else {
         finish(std::move(failure));
       }
-      note_batch();
+      note_wait();
       changed_.notify_all();
     }
   }
@@ -307,7 +307,8 @@ class LocalMeasurer : public Measurer {
     client.prepare([this] { return build_reference(); });
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      measuring_ = batch_is_built_ = false;
+      measuring_ = overdue_ = false;
+      first_built_ = std::numeric_limits<double>::infinity();
       changed_.notify_all();
       changed_.wait(lock, [&] { return stop_ || (!built_.empty() && may_measure()); });
       if (stop_) return;
@@ -367,17 +368,19 @@ class LocalMeasurer : public Measurer {
     for (size_t k = 0; k < members.size(); ++k) group.outcomes[members[k]] = std::move(outcomes[k]);
   }
 
-  // Of what a builder has just ended. REQUIRES: the lock is held.
-  void note_batch() {
-    if (built_.size() == 1) first_built_ = now();
-    batch_is_built_ = built_.size() >= kBatch ||
-                      (!built_.empty() && now() - first_built_ > kLongestWaitS);
+  // Where a build has ended: whoever waits looks at the clock only then. REQUIRES: the lock is held.
+  void note_wait() {
+    if (!built_.empty()) first_built_ = std::min(first_built_, now());
+    overdue_ = now() - first_built_ > kLongestWaitS;
   }
 
-  // Where nobody is disturbed, everybody works at once. REQUIRES (both): the lock is held.
-  bool may_build() const { return !wants_quiet() || (!measuring_ && !batch_is_built_); }
+  // Where nobody is disturbed, everybody works at once. REQUIRES (all): the lock is held.
+  bool batch_is_built() const {
+    return built_.size() >= kBatch || (overdue_ && !built_.empty());
+  }
+  bool may_build() const { return !wants_quiet() || (!measuring_ && !batch_is_built()); }
   bool may_measure() const {
-    return !wants_quiet() || (building_ == 0 && (to_build_.empty() || batch_is_built_));
+    return !wants_quiet() || (building_ == 0 && (to_build_.empty() || batch_is_built()));
   }
 
   const std::unique_ptr<Workbench> bench_;
@@ -392,8 +395,8 @@ class LocalMeasurer : public Measurer {
   bool measuring_ = false;
   int building_ = 0;
   std::deque<Job> to_build_, built_;
-  double first_built_ = 0;                 // when built_ came to hold one
-  bool batch_is_built_ = false;            // as of the last build that ended
+  double first_built_ = std::numeric_limits<double>::infinity();  // since it was measured last
+  bool overdue_ = false;                   // that one waited too long when a build ended
   std::vector<Outcome> done_;
   BatchOrder order_;  // of an exact clock, instead
 };
