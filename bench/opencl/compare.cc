@@ -43,10 +43,14 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
   absl::Status failed;
   const std::vector<int> cpus = allowed_cpus();
   const auto wait = [&] { failed.Update(session->finish()); };
-  const auto on_device = [&](std::string name, std::function<absl::Status()> enqueue) {
+  const auto on_device = [&](std::string name, std::function<absl::Status()> enqueue,
+                             std::function<void()> select = [] {}) {
     Contender contender{std::move(name), [&failed, enqueue] { failed.Update(enqueue()); }};
     contender.finish = wait;
-    contender.select = [&] { pin_to(cpus); };
+    contender.select = [&cpus, select = std::move(select)] {
+      pin_to(cpus);
+      select();
+    };
     return contender;
   };
   const Judge judge(program, pointers, kPoints);
@@ -86,11 +90,9 @@ absl::StatusOr<DeviceResult> compare_on_device(const BenchCase& one, OpenClSessi
                      options.clblast->prepare(match_peer_case(program), ours->buffers(), session,
                                               options.clblast_folders));
     for (ClBlast::Way& way : ways) {
-      Contender contender = on_device(way.name, std::move(way.enqueue));
-      contender.select = [&cpus, select = std::move(way.select)] {
-        pin_to(cpus);
-        if (select) select();
-      };
+      const Contender contender =
+          way.select ? on_device(way.name, std::move(way.enqueue), std::move(way.select))
+                     : on_device(way.name, std::move(way.enqueue));
       const absl::Status entered = enter(contender, true);
       if (!entered.ok()) {
         result.wrong.emplace_back(entered.message());
