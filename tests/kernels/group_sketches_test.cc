@@ -64,14 +64,6 @@ op counted(M = 32, K = 2048) {
 }
 )";
 
-std::vector<OpDefinition> with_reductions() {
-  std::vector<OpDefinition> ops = library_and_fused_ops();
-  const std::vector<OpDefinition> own =
-      parse_module(std::string(kReductions), "reductions").value().ops;
-  ops.insert(ops.end(), own.begin(), own.end());
-  return ops;
-}
-
 // Of few items in step and few units, for which small programs are large.
 std::shared_ptr<const Target> small_gpu(Rng& rng) {
   Target target = *find_target("opencl_gpu");
@@ -121,37 +113,30 @@ struct SketchTally {
 void expect_right_by(std::string_view word, const std::vector<OpDefinition>& ops,
                      const std::function<std::shared_ptr<const Target>(Rng&)>& target_of,
                      bool (*shows)(const Kernel&), OnDevice& device, SketchTally* tally) {
-  const int64_t shapes = setting("LW_SHAPES", 2), draws = setting("LW_DRAWS", 2);
-  for (size_t o = 0; o < ops.size(); ++o) {
-    Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(o);
-    for (int64_t n = 0; n < shapes; ++n) {
-      const int shape = static_cast<int>(n % 2 == 0 ? ShapeKind::kAny : ShapeKind::kPrimes);
-      const std::shared_ptr<const Target> target = target_of(rng);
-      const std::optional<HeldProgram> held = held_operator(ops[o], shape, kMostSketchFlops, rng);
-      if (!held || !takes(*target, *held->program)) continue;
-      const SketchSpace space(*held, target, word);
-      if (space.empty()) continue;
-      SCOPED_TRACE(held->name);
-      ++tally->programs;
-      const std::vector<int64_t> sizes = result_bytes(*held->program);
-      for (int64_t k = 0; k < draws; ++k) {
-        const std::optional<Scheduled> drawn = space.draw(k % 2 == 1, rng, shows);
-        if (!drawn) continue;
-        ++tally->kernels;
-        tally->groups += has_groups(drawn->kernel);
-        tally->meet += has_op(drawn->kernel.body, Op::kBarrier);
-        for (const ItemOrder::Kind order : {ItemOrder::Kind::kShuffled,
-                                            ItemOrder::Kind::kDescending}) {
-          ASSERT_EQ(emulated_wrong(drawn->kernel, *held, order), "")
-              << drawn->schedule << print(drawn->kernel);
-        }
-        const absl::StatusOr<std::vector<Data>> got =
-            run_on(device, drawn->kernel, sizes, held->in);
-        ASSERT_TRUE(got.ok()) << got.status() << "\n" << drawn->schedule;
-        ASSERT_EQ(wrong_result(*held, *got), "") << drawn->schedule << print(drawn->kernel);
+  const int64_t draws = setting("LW_DRAWS", 2);
+  const auto visit = [&](const HeldProgram& held, std::shared_ptr<const Target> target, Rng& rng) {
+    const SketchSpace space(held, std::move(target), word);
+    if (space.empty()) return;
+    SCOPED_TRACE(held.name);
+    ++tally->programs;
+    const std::vector<int64_t> sizes = result_bytes(*held.program);
+    for (int64_t k = 0; k < draws; ++k) {
+      const std::optional<Scheduled> drawn = space.draw(k % 2 == 1, rng, shows);
+      if (!drawn) continue;
+      ++tally->kernels;
+      tally->groups += has_groups(drawn->kernel);
+      tally->meet += has_op(drawn->kernel.body, Op::kBarrier);
+      for (const ItemOrder::Kind order : {ItemOrder::Kind::kShuffled,
+                                          ItemOrder::Kind::kDescending}) {
+        ASSERT_EQ(emulated_wrong(drawn->kernel, held, order), "")
+            << drawn->schedule << print(drawn->kernel);
       }
+      const absl::StatusOr<std::vector<Data>> got = run_on(device, drawn->kernel, sizes, held.in);
+      ASSERT_TRUE(got.ok()) << got.status() << "\n" << drawn->schedule;
+      ASSERT_EQ(wrong_result(held, *got), "") << drawn->schedule << print(drawn->kernel);
     }
-  }
+  };
+  for_each_held(ops, 2, kMostSketchFlops, target_of, visit);
 }
 
 // Without sub-groups, which the driver here need not have.
@@ -179,7 +164,7 @@ TEST(GroupSketches, OfReductionsAreRight) {
   OnDevice device = open_device(concat(setting("LW_DEVICE", 0)));
   if (device.session == nullptr) GTEST_SKIP() << device.lacks;
   SketchTally tally;
-  expect_right_by("reductions by groups", with_reductions(), small_gpu, has_groups, device, &tally);
+  expect_right_by("reductions by groups", library_and_fused_ops(kReductions), small_gpu, has_groups, device, &tally);
   EXPECT_GT(tally.kernels, 40);
   EXPECT_GT(tally.meet, tally.kernels / 2);
 }

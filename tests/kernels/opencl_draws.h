@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,13 @@ inline const std::vector<OpDefinition>& fused_ops() {
 inline std::vector<OpDefinition> library_and_fused_ops() {
   std::vector<OpDefinition> ops = builtin_ops();
   ops.insert(ops.end(), fused_ops().begin(), fused_ops().end());
+  return ops;
+}
+// And those of a text.
+inline std::vector<OpDefinition> library_and_fused_ops(std::string_view more) {
+  std::vector<OpDefinition> ops = library_and_fused_ops();
+  const std::vector<OpDefinition> own = parse_module(std::string(more), "more").value().ops;
+  ops.insert(ops.end(), own.begin(), own.end());
   return ops;
 }
 
@@ -65,6 +73,26 @@ inline bool takes(const Target& target, const Program& program) {
   return simt(target).fp64 ||
          std::none_of(program.tensors.begin(), program.tensors.end(),
                       [](const Tensor& tensor) { return tensor.type == Type::kF64; });
+}
+
+// Calls `visit` with operators at extents that are drawn, LW_SHAPES or so many times each, the targets
+// drawn for them and what draws on.
+inline void for_each_held(
+    const std::vector<OpDefinition>& ops, int64_t usual_shapes, double most_flops,
+    const std::function<std::shared_ptr<const Target>(Rng&)>& target_of,
+    const std::function<void(const HeldProgram&, std::shared_ptr<const Target>, Rng&)>& visit) {
+  const int64_t shapes = setting("LW_SHAPES", usual_shapes);
+  for (size_t o = 0; o < ops.size(); ++o) {
+    Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(o);
+    for (int64_t n = 0; n < shapes; ++n) {
+      const int shape = static_cast<int>(n % 2 == 0 ? ShapeKind::kAny : ShapeKind::kPrimes);
+      const std::shared_ptr<const Target> target = target_of(rng);
+      const std::optional<HeldProgram> held = held_operator(ops[o], shape, most_flops, rng);
+      if (!held || !takes(*target, *held->program)) continue;
+      visit(*held, target, rng);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
 }
 
 inline int64_t count_statements(const std::vector<Stmt>& list) {

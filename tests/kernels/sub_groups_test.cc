@@ -127,34 +127,24 @@ void for_each_drawn(double most_flops, int64_t usual_shapes,
                     const std::function<std::shared_ptr<const Target>(Rng&)>& target,
                     const std::function<void(const HeldProgram&, const Scheduled&)>& check,
                     ExchangeTally* tally) {
-  const int64_t shapes = setting("LW_SHAPES", usual_shapes), draws = setting("LW_DRAWS", 2);
-  std::vector<OpDefinition> ops = library_and_fused_ops();
-  const std::vector<OpDefinition> even =
-      parse_module(std::string(kEvenRows), "even rows").value().ops;
-  ops.insert(ops.end(), even.begin(), even.end());
-  for (size_t o = 0; o < ops.size(); ++o) {
-    Rng rng = Rng(static_cast<uint64_t>(setting("LW_SEED", 22))).split(o);
-    for (int64_t n = 0; n < shapes; ++n) {
-      const int shape = static_cast<int>(n % 2 == 0 ? ShapeKind::kAny : ShapeKind::kPrimes);
-      const std::shared_ptr<const Target> on = target(rng);
-      const std::optional<HeldProgram> held = held_operator(ops[o], shape, most_flops, rng);
-      if (!held || !takes(*on, *held->program)) continue;
-      ExchangingSpace space(*held, on);
-      if (space.empty()) continue;
-      SCOPED_TRACE(concat(held->name, ", sub-groups of ", simt(*on).sub_group));
-      ++tally->programs;
-      for (int64_t k = 0; k < draws; ++k) {
-        const std::optional<Scheduled> drawn = space.draw(k % 2 == 1, rng);
-        if (!drawn) break;
-        ++tally->kernels;
-        tally->barriers += has_op(drawn->kernel.body, Op::kBarrier);
-        tally->several += has_larger_groups(drawn->kernel, simt(*on).sub_group);
-        check(*held, *drawn);
-        if (testing::Test::HasFatalFailure()) return;
-      }
-      tally->draws += space.draws();
+  const int64_t draws = setting("LW_DRAWS", 2);
+  const auto visit = [&](const HeldProgram& held, std::shared_ptr<const Target> on, Rng& rng) {
+    ExchangingSpace space(held, on);
+    if (space.empty()) return;
+    SCOPED_TRACE(concat(held.name, ", sub-groups of ", simt(*on).sub_group));
+    ++tally->programs;
+    for (int64_t k = 0; k < draws; ++k) {
+      const std::optional<Scheduled> drawn = space.draw(k % 2 == 1, rng);
+      if (!drawn) break;
+      ++tally->kernels;
+      tally->barriers += has_op(drawn->kernel.body, Op::kBarrier);
+      tally->several += has_larger_groups(drawn->kernel, simt(*on).sub_group);
+      check(held, *drawn);
+      if (testing::Test::HasFatalFailure()) return;
     }
-  }
+    tally->draws += space.draws();
+  };
+  for_each_held(library_and_fused_ops(kEvenRows), usual_shapes, most_flops, target, visit);
 }
 
 TEST(SubGroups, RowsAreRightAndNeedEveryExchange) {
