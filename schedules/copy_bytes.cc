@@ -65,9 +65,7 @@ bool copy_fits(const Nest& nest, int stage, int tensor, int depth, bool wide) {
   copy.copy_of = tensor;
   copy.wide = wide;
   copy.loop = s.loops[depth - 1].name;
-  const bool company = std::any_of(s.loops.begin(), s.loops.end(), [](const Loop& loop) {
-    return loop.kind == LoopKind::kItem;
-  });
+  const bool company = has_items(s);
   const int64_t own = item_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, false);
   if (own <= (company ? file.own_copies : file.copies)) return true;
   return company && group_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, true) <=

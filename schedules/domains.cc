@@ -41,6 +41,13 @@ std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t ra
   return legal;
 }
 
+bool applies(const Nest& nest, const Step& step, const Decision& numbers) {
+  Nest next = nest;
+  Step drawn = step;
+  drawn.numbers = numbers;
+  return step.kind->apply(next, drawn).ok();
+}
+
 void thin(std::vector<Decision>& decisions, size_t most) {
   const size_t count = decisions.size();
   if (count <= most) return;

@@ -25,6 +25,9 @@ int64_t region_range(const Nest& nest, int stage, int position, const std::vecto
 std::vector<int64_t> tails(const Nest& nest, int stage, int position, int64_t range, int64_t tile,
                            int64_t fixed);
 
+// Whether the step with these numbers applies to the nest.
+bool applies(const Nest& nest, const Step& step, const Decision& numbers);
+
 // At most `most` entries, evenly spaced; order kept.
 void thin(std::vector<Decision>& decisions, size_t most);
 

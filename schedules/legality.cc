@@ -79,12 +79,11 @@ absl::Status check_serves(const Nest& nest, int copy, int depth) {
 // that they share.
 absl::Status check_together(const Nest& nest, int stage) {
   const Stage* s = &nest.stages[stage];
-  const auto shared = [](const Loop& loop) { return loop.kind == LoopKind::kItem; };
-  if (std::none_of(s->loops.begin(), s->loops.end(), shared)) return absl::OkStatus();
+  if (!has_items(*s)) return absl::OkStatus();
   for (; s->place == Place::kAt; s = &nest.stages[s->host]) {
     const Stage& host = nest.stages[s->host];
     for (int l = 0; l <= find_loop(host, s->loop); ++l) {
-      if (!shared(host.loops[l])) continue;
+      if (host.loops[l].kind != LoopKind::kItem) continue;
       return infeasible(concat(nest.stages[stage].name, " would be shared by items that ",
                                host.loops[l].name, " parts"));
     }
@@ -172,7 +171,7 @@ absl::Status check_loops(const Nest& nest, int stage) {
   }
   // Of several sub-groups each exchanges its own.
   const Stage& root = nest.stages[root_of(nest, stage)];
-  bool exchanges = root.sub_group > 0 && root.sub_group == root.items;
+  bool exchanges = root.sub_group > 0 && !has_several_sub_groups(root);
   for (int l = 0; l < count; ++l) {
     const Loop& loop = s.loops[l];
     if (loop.kind == LoopKind::kParallel) {
@@ -266,6 +265,15 @@ int depth_within(const Nest& nest, int stage, int host) {
 bool has_parallel(const Stage& stage) {
   return std::any_of(stage.loops.begin(), stage.loops.end(),
                      [](const Loop& loop) { return loop.kind == LoopKind::kParallel; });
+}
+
+bool has_items(const Stage& stage) {
+  return std::any_of(stage.loops.begin(), stage.loops.end(),
+                     [](const Loop& loop) { return loop.kind == LoopKind::kItem; });
+}
+
+bool has_several_sub_groups(const Stage& root) {
+  return root.sub_group > 0 && root.items > root.sub_group;
 }
 
 int root_of(const Nest& nest, int stage) {

@@ -51,6 +51,10 @@ bool inside_parallel(const Nest& nest, int stage);
 // The stage at the root at whose loops it stands, itself or by others.
 int root_of(const Nest& nest, int stage);
 bool has_parallel(const Stage& stage);
+// Whether items of a group share a loop of its own.
+bool has_items(const Stage& stage);
+// Whether its groups, it being at the root, are several sub-groups.
+bool has_several_sub_groups(const Stage& root);
 
 // Cuts the loop at `position` (tile T) into sizes.size() + 1 loops NAME.0 .. NAME.n, whose tiles
 // are T * sizes[0] * ... * sizes[n-1], ..., T. What stood at the loop stands at NAME.n.

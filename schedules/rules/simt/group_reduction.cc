@@ -140,13 +140,6 @@ bool takes(const Draft& d, int stage) {
          reduction_axes(d.nest, stage).result >= 0;
 }
 
-// The loops of the axes in the list, but for that which is left out.
-void add_loops(const Stage& s, bool reduction, int but, std::vector<std::string>& order) {
-  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
-    if (a != but && s.axes[a].reduction == reduction) order.push_back(loop_of(s, a));
-  }
-}
-
 void tile_parts(Draft& d, const std::string& partial, const std::string& result,
                 const std::string& reduced, bool along) {
   const std::string part = reduced + ".part", turn = reduced + ".turn", run = reduced + ".run";
@@ -186,7 +179,9 @@ void tile(Draft& d, int stage) {
   }
   open(d, "split", {name, j}, {1, 1});
   std::vector<std::string> order = {name};
-  add_loops(s, false, axes.result, order);
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    if (a != axes.result && !s.axes[a].reduction) order.push_back(loop_of(s, a));
+  }
   order.push_back(j + ".0");
   const int64_t grid = static_cast<int64_t>(order.size()) - 1;
   order.insert(order.end(), {j + ".1", part + ".0"});

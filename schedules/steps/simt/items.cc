@@ -14,6 +14,7 @@
 // of them are worth trying: that an item waits its company hides.
 #include <algorithm>
 
+#include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
@@ -111,7 +112,7 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
 // Only inside of a grid, and once, beside a loop that is dealt to sub-groups.
 absl::Status check_grid(const Nest& nest, int at) {
   const Stage &stage = nest.stages[at], &root = nest.stages[root_of(nest, at)];
-  const int of_sub_groups = root.items > root.sub_group && root.sub_group > 0 ? 1 : 0;
+  const int of_sub_groups = has_several_sub_groups(root) ? 1 : 0;
   const bool attached = stage.place == Place::kAt && stage.copy_of < 0;
   if (!attached && (stage.place != Place::kRoot || !has_parallel(stage))) {
     return infeasible(concat(stage.name, " has no grid"));
@@ -159,10 +160,9 @@ std::vector<Decision> lanes_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
   const absl::StatusOr<int> stage = target_stage(nest, step);
   for (int64_t points = 1; stage.ok() && points <= stage_lanes(nest, *stage); points *= 2) {
-    Nest next = nest;
-    Step drawn = step;
-    drawn.numbers[2] = points;
-    if (apply_items(next, drawn).ok()) domain.push_back(drawn.numbers);
+    Decision numbers = step.numbers;
+    numbers[2] = points;
+    if (applies(nest, step, numbers)) domain.push_back(numbers);
   }
   return domain;
 }

@@ -4,6 +4,7 @@
 // is read the next iteration's is fetched into another, and the items meet once an iteration. 1:
 // one slot, they meet before it is read and before it is overwritten.
 #include "schedules/copy_bytes.h"
+#include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/message.h"
@@ -44,10 +45,7 @@ absl::Status apply_pipeline(Nest& nest, const Step& step) {
 std::vector<Decision> pipeline_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{1}};
   for (int64_t slots = 2; slots <= kSlotCounts; ++slots) {
-    Nest next = nest;
-    Step drawn = step;
-    drawn.numbers = {slots};
-    if (apply_pipeline(next, drawn).ok()) domain.push_back({slots});
+    if (applies(nest, step, {slots})) domain.push_back({slots});
   }
   return domain;
 }

@@ -29,9 +29,7 @@ absl::StatusOr<int> dealt_rows(const Nest& nest, int stage, const Step& step) {
   if (!is_plain(s.loops[position]) || is_reduction(s, s.loops[position])) {
     return infeasible(concat(step.names[1], " is no plain loop of results"));
   }
-  for (const Loop& loop : s.loops) {
-    if (loop.kind == LoopKind::kItem) return infeasible("its items share a loop already");
-  }
+  if (has_items(s)) return infeasible("its items share a loop already");
   return position;
 }
 
@@ -108,10 +106,7 @@ absl::Status apply_sub_groups(Nest& nest, const Step& step) {
 std::vector<Decision> sub_groups_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
   for (int64_t count = 2; count <= kMostSubGroups; count *= 2) {
-    Nest next = nest;
-    Step drawn = step;
-    drawn.numbers = {count};
-    if (apply_sub_groups(next, drawn).ok()) domain.push_back({count});
+    if (applies(nest, step, {count})) domain.push_back({count});
   }
   return domain;
 }

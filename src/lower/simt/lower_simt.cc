@@ -62,12 +62,8 @@ absl::Status check_private(const Kernel& kernel, const std::vector<bool>& used,
 absl::Status check_dealt(const Nest& nest) {
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Stage &stage = nest.stages[s], &root = nest.stages[root_of(nest, s)];
-    const bool several = root.sub_group > 0 && root.items > root.sub_group;
-    if (!several || stage.place != Place::kAt || stage.copy_of >= 0) continue;
-    const bool dealt = std::any_of(stage.loops.begin(), stage.loops.end(), [](const Loop& loop) {
-      return loop.kind == LoopKind::kItem;
-    });
-    if (!dealt) return infeasible(concat(stage.name, " is dealt to no sub-groups"));
+    if (!has_several_sub_groups(root) || stage.place != Place::kAt || stage.copy_of >= 0) continue;
+    if (!has_items(stage)) return infeasible(concat(stage.name, " is dealt to no sub-groups"));
   }
   return absl::OkStatus();
 }
