@@ -313,6 +313,18 @@ TEST(ShippedNpuModel, RanksItsDataBetterThanTheDraft) {
   EXPECT_GT(model.peak_at_1, .9);
 }
 
+TEST(ShippedOpenClModel, RanksItsDataBetterThanTheDraft) {
+  const absl::StatusOr<Dataset> data = load_dataset(LW_SOURCE_DIR "/cost_model/simt/data.lwd");
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_GE(data->tasks.size(), 70u);
+  for (const MeasuredTask& task : data->tasks) {
+    EXPECT_FALSE(is_withheld(program_of(task.spec.words))) << absl::StrJoin(task.spec.words, " ");
+  }
+  const LabelledExamples examples = examples_of(*data);
+  EXPECT_EQ(examples.skipped, 0);
+  expect_better_than_draft("opencl", examples);
+}
+
 // Of a machine that the model has not learned from, it picks what is near the best.
 TEST(ShippedNpuModel, PicksGoodSchedulesOfAnUnseenMachine) {
   absl::StatusOr<Dataset> data = load_dataset(LW_SOURCE_DIR "/cost_model/npu/data.lwd");
