@@ -89,6 +89,17 @@ double grown(const Program& program, const Tensor& tensor, const WholeScale& sca
   return growth * (scale.error > 0 ? scale.error : rounded);
 }
 
+// A further point is known.
+void join(const PointValue& known, WholeScale* scale) {
+  if (known.error < 0) return;
+  if (!std::isfinite(known.error)) {
+    scale->open = true;
+    return;
+  }
+  scale->error = std::max(scale->error, known.error);
+  if (std::isfinite(known.value)) scale->value = std::max(scale->value, std::fabs(known.value));
+}
+
 class PointSet {
  public:
   PointSet(const Tensor& tensor, Rng rng) : shape_(tensor.shape), rng_(rng) {}
@@ -211,19 +222,13 @@ Check check_points(const Program& program, const std::vector<const std::byte*>& 
 std::vector<WholeScale> whole_scales(const Program& program, const std::vector<Point>& points,
                                      const PointValue* values) {
   std::vector<WholeScale> scales(outputs(program).size());
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (values[i].error < 0 || !std::isfinite(values[i].error)) continue;
-    WholeScale& scale = scales[points[i].output];
-    scale.error = std::max(scale.error, values[i].error);
-    if (std::isfinite(values[i].value))
-      scale.value = std::max(scale.value, std::fabs(values[i].value));
-  }
+  for (size_t i = 0; i < points.size(); ++i) join(values[i], &scales[points[i].output]);
   return scales;
 }
 
 Check check_whole(const Program& program, const std::vector<const std::byte*>& data,
                   const std::vector<std::vector<std::byte>>& expected,
-                  const std::vector<WholeScale>& scales, double growth, const Appeal& appeal) {
+                  std::vector<WholeScale> scales, double growth, const Appeal& appeal) {
   Check check;
   int appeals = 0;
   const std::vector<int> out = outputs(program);
@@ -234,7 +239,12 @@ Check check_whole(const Program& program, const std::vector<const std::byte*>& d
       continue;
     }
     const bool grows = growth != 1 && is_float(tensor.type);
-    const double error = grows ? grown(program, tensor, scales[o], growth) : scales[o].error;
+    const auto admissible = [&] {
+      if (grows) return grown(program, tensor, scales[o], growth);
+      const bool nothing = scales[o].open && scales[o].error == 0;
+      return nothing ? std::numeric_limits<double>::infinity() : scales[o].error;
+    };
+    double error = admissible();
     for (int64_t i = 0; i < elements(tensor); ++i) {
       PointValue value = {load_element(tensor.type, expected[o].data(), i), error};
       if (scales[o].value > 0 && std::fabs(value.value) > scales[o].value)
@@ -243,6 +253,8 @@ Check check_whole(const Program& program, const std::vector<const std::byte*>& d
       if (appeal && appeals < most && share(load_element(tensor.type, data[o], i), value) > 1) {
         ++appeals;
         value = appeal({static_cast<int>(o), i});
+        join(value, &scales[o]);
+        error = admissible();
         if (grows) value.error = std::max(value.error, error);
       }
       compare(tensor, data[o], i, value, &check);

@@ -57,16 +57,19 @@ Check check_points(const Program& program, const std::vector<const std::byte*>& 
 
 // How the whole outputs for small-integer inputs compare: equal where all known points are exact,
 // else within the largest error of the output's known points, in proportion for larger elements.
+// Where no more is known than that the promise leaves some open, all are.
 struct WholeScale {
   double error = 0, value = 0;             // the largest of the known points
+  bool open = false;                       // some may be anything
 };
 std::vector<WholeScale> whole_scales(const Program& program, const std::vector<Point>& points,
                                      const PointValue* values);
-// An element that is out of scale is wrong if `appeal` says so too: what the oracle says of it.
+// An element that is out of scale is wrong if `appeal` says so too: what the oracle says of it, which
+// is one more known point then. (Of programs whose single points take seconds few are known before.)
 using Appeal = std::function<PointValue(const Point& point)>;
 Check check_whole(const Program& program, const std::vector<const std::byte*>& data,
                   const std::vector<std::vector<std::byte>>& expected,
-                  const std::vector<WholeScale>& scales, double growth = 1,
+                  std::vector<WholeScale> scales, double growth = 1,
                   const Appeal& appeal = nullptr);
 
 // Elements of float outputs that still hold the poison: a fault even where nothing is known.
