@@ -42,6 +42,7 @@ struct Group {
   int rows = 0;                            // leading axes shared
   std::vector<int> stages;                 // readers before what they read
   bool complex_out = false;
+  bool windows = false;                    // some are read at more rows than one
 };
 
 // Whether every read of `tensor` in the stage is at windows over the stage's first `dims` axes, in
@@ -67,8 +68,9 @@ bool reads_windows(const Nest& nest, int stage, int tensor, int dims) {
   return windows;
 }
 
-// Rows that the readers of the stage's results share with the group; 0: it cannot join.
-int shared_rows(const Nest& nest, int stage, int host, const Group& group, bool windows) {
+// Rows that the readers of the stage's results share with the group; 0: it cannot join. `windows`:
+// where asked for, whether windows of them are read.
+int shared_rows(const Nest& nest, int stage, int host, const Group& group, bool* windows) {
   const Stage& s = nest.stages[stage];
   std::vector<int> results = {s.tensor};
   for (int e : s.epilogue) results.push_back(nest.stages[e].tensor);
@@ -83,9 +85,10 @@ int shared_rows(const Nest& nest, int stage, int host, const Group& group, bool 
                                             group.stages.end();
       if (!inside) return 0;
       read = true;
-      while (rows > 0 && !reads_at_prefix(nest, user, tensor, rows) &&
-             !(windows && reads_windows(nest, user, tensor, rows))) {
-        --rows;
+      for (; rows > 0 && !reads_at_prefix(nest, user, tensor, rows); --rows) {
+        if (windows == nullptr || !reads_windows(nest, user, tensor, rows)) continue;
+        *windows = true;
+        break;
       }
     }
   }
@@ -104,8 +107,10 @@ Group find_group(const Nest& nest, int host, bool complex_out) {
     if (kind == FusionClass::kOpaque || nest.stages[s].place != Place::kRoot) continue;
     const bool product = kind == FusionClass::kComplexOut && !is_moment(nest, s, group.rows);
     if (product && !complex_out) continue;
-    const int rows = shared_rows(nest, s, host, group, complex_out);
+    bool windows = false;
+    const int rows = shared_rows(nest, s, host, group, complex_out ? &windows : nullptr);
     if (rows == 0) continue;
+    group.windows = group.windows || windows;
     group.rows = rows;
     group.stages.push_back(s);
     group.complex_out = group.complex_out || product;
@@ -150,7 +155,7 @@ bool attach_rows(Draft& d, int host, bool blocks) {
   for (int s : group.stages) names.push_back(d.nest.stages[s].name);
   const Stage& h = d.nest.stages[host];
   const std::string host_name = h.name;
-  const bool blocked = group.complex_out || (blocks && has_reuse(d.nest, host));
+  const bool blocked = group.complex_out || group.windows || (blocks && has_reuse(d.nest, host));
   if (blocked) open(d, "split", {host_name, h.loops[group.rows - 1].name}, {1, 0});
   for (const std::string& name : names) fixed(d, "compute_at", {name, host_name}, {group.rows});
   return blocked && !d.failed;
