@@ -6,11 +6,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "src/expr/operations.h"
+#include "src/lower/statements.h"
 
 namespace lw::lowering {
 namespace {
-
-bool is_op(const Stmt& s, Op op) { return s.kind == Stmt::Kind::kOp && s.op == op; }
 
 // Whether it computes a value from its sources, its buffer and its index alone.
 bool is_value(const Stmt& s) {
@@ -28,14 +27,6 @@ bool is_dear(const Stmt& s) {
   if (is_op(s, Op::kUnary)) return row_of(s.expr_op).rounding != Rounding::kNone;
   return is_op(s, Op::kBinary) && (s.expr_op == ExprOp::kDiv || s.expr_op == ExprOp::kMod ||
                                    s.expr_op == ExprOp::kPow);
-}
-
-void for_each(const std::vector<Stmt>& list, const auto& visit) {
-  for (const Stmt& s : list) {
-    visit(s);
-    for_each(s.body, visit);
-    for_each(s.otherwise, visit);
-  }
 }
 
 class Hoist {

@@ -1,6 +1,8 @@
 #include "src/lower/family.h"
 
 #include "src/base/check.h"
+#include "src/lower/hoist.h"
+#include "src/lower/interiors.h"
 #include "src/lower/tiles/pipeline.h"
 
 namespace lw::lowering {
@@ -8,6 +10,8 @@ namespace {
 
 absl::StatusOr<Kernel> lower_cpu(const Nest& nest, const LowerOptions& options) {
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
+  version_interiors(kernel);
+  hoist(kernel);
   RETURN_IF_ERROR(lay_out_workspace(kernel, options));
   return kernel;
 }

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/kernel/groups.h"
+#include "src/lower/hoist.h"
 #include "src/lower/simt/barriers.h"
 #include "src/lower/tiles/pipeline.h"
 
@@ -103,6 +104,7 @@ absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options)
   const SimtTarget& target = simt(*nest.target);
   RETURN_IF_ERROR(check_dealt(nest));
   ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
+  hoist(kernel);
   std::vector<std::vector<bool>> used;     // by each launch
   for (const Stmt& launch : kernel.body) {
     used.push_back(used_in(kernel, launch));

@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/lower/arguments.h"
 #include "src/lower/emitter.h"
-#include "src/lower/hoist.h"
 
 namespace lw {
 namespace {
@@ -81,7 +80,6 @@ absl::StatusOr<Kernel> lower_tiles(const Nest& nest, const LowerOptions& limits)
   const Nest kept = without_stop(nest);
   Emitter e(kept, options, nest.stop);
   RETURN_IF_ERROR(emit(e));
-  hoist(e.kernel);
   return std::move(e.kernel);
 }
 
