@@ -4,9 +4,10 @@
 //          -> [built]    -> the measuring thread, with the measurer process -> [done] -> poll
 //
 // Where processors suffice, builders and the measurer have their own and run side by side: a 512^3
-// GEMM is built in about 15 ms and measured in about as much, so 30 candidates a second pass. Where
-// the kernel uses every processor, the line alternates: builders rest while the measurer works off
-// what is built, which it takes in small batches.
+// GEMM is built in about 15 ms and measured in about as much, so 30 candidates a second pass. What
+// takes longer to build is built on the measurer's processors too, while it has nothing to measure.
+// Where the kernel uses every processor, the line alternates: builders rest while the measurer works
+// off what is built, which it takes in small batches.
 //
 // Where a clock is exact, builders compute times too, on all processors side by side, and the
 // measurer runs only what is to be believed: of others no artifact leaves its builder. Outcomes come
@@ -120,7 +121,8 @@ class LocalMeasurer : public Measurer {
   LocalMeasurer(std::unique_ptr<Workbench> bench, std::unique_ptr<Zygote> zygote)
       : bench_(std::move(bench)), zygote_(std::move(zygote)), callers_cpus_(allowed_cpus()) {
     if (bench_->parted()) pin_to(bench_->building);
-    for (int i = 0; i < bench_->builders; ++i) threads_.emplace_back([this, i] { build_all(i); });
+    const int builders = bench_->builders + (has_spare() ? 1 : 0);
+    for (int i = 0; i < builders; ++i) threads_.emplace_back([this, i] { build_all(i); });
     threads_.emplace_back([this] { measure_all(); });
   }
 
@@ -207,16 +209,20 @@ class LocalMeasurer : public Measurer {
     return outcomes;
   }
 
-  // A builder's thread.
+  // A builder's thread; of the spare one, which stands where the measurer does, too.
   void build_all(int index) {
+    const bool spare = index == bench_->builders;
     WorkerLink builder(zygote_.get(), bench_.get(), kBuilder + index);
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return stop_ || (!to_build_.empty() && may_build()); });
+      changed_.wait(lock, [&] {
+        return stop_ || (!to_build_.empty() && (spare ? is_idle() : may_build()));
+      });
       if (stop_) return;
       Job job = std::move(to_build_.front());
       to_build_.pop_front();
       ++building_;
+      if (spare) spare_builds_ = true;
       lock.unlock();
       Outcome failure;
       const bool ok = bench_->driver.compute != nullptr
@@ -224,6 +230,7 @@ class LocalMeasurer : public Measurer {
                           : build(builder, &job.built, &failure);
       lock.lock();
       --building_;
+      if (spare) spare_builds_ = false;
       if (!ok && failure.verdict == Verdict::kWorkerLost && job.tries < kMeasurerTries) {
         ++job.tries;
         to_build_.push_back(std::move(job));
@@ -306,6 +313,7 @@ class LocalMeasurer : public Measurer {
     MeasureClient client(zygote_.get(), bench_.get());
     client.prepare([this] { return build_reference(); });
     std::unique_lock<std::mutex> lock(mutex_);
+    prepared_ = true;
     while (true) {
       measuring_ = overdue_ = false;
       first_built_ = std::numeric_limits<double>::infinity();
@@ -380,8 +388,12 @@ class LocalMeasurer : public Measurer {
   }
   bool may_build() const { return !wants_quiet() || (!measuring_ && !batch_is_built()); }
   bool may_measure() const {
-    return !wants_quiet() || (building_ == 0 && (to_build_.empty() || batch_is_built()));
+    if (!wants_quiet()) return !spare_builds_;
+    return building_ == 0 && (to_build_.empty() || batch_is_built());
   }
+  // A builder more, on the processors of the measurer: the two take turns.
+  bool has_spare() const { return bench_->parted() && !is_exact() && !bench_->driver.elsewhere; }
+  bool is_idle() const { return prepared_ && !measuring_ && built_.empty(); }
 
   const std::unique_ptr<Workbench> bench_;
   const std::unique_ptr<Zygote> zygote_;
@@ -393,6 +405,8 @@ class LocalMeasurer : public Measurer {
   std::condition_variable changed_;
   bool stop_ = false;
   bool measuring_ = false;
+  bool prepared_ = false;                  // the measurer, whose reference the spare builder built
+  bool spare_builds_ = false;
   int building_ = 0;
   std::deque<Job> to_build_, built_;
   double first_built_ = std::numeric_limits<double>::infinity();  // since it was measured last
