@@ -1,9 +1,12 @@
 #include "src/api/tune_task.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "loopwright/bounds.h"
 #include "loopwright/tuning.h"
+#include "schedules/targets/family.h"
+#include "src/api/tune_parts.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
@@ -45,6 +48,19 @@ constexpr double kOverrunSeconds = 0.5;
 constexpr int64_t kWorkersBytes = int64_t{200} << 20;  // of a measurer's processes
 
 constexpr int64_t kLargeBody = 64;                     // nodes
+// What is too short to be shared between a program and its parts, and the parts' share.
+constexpr double kLeastSecondsOfParts = 4;
+constexpr int kLeastTrialsOfParts = 64;
+constexpr double kPartsShare = 0.6;
+
+bool may_have_parts(const Task& task, const SearchOptions& options) {
+  const auto is_defined = [](const Tensor& t) { return t.body != nullptr; };
+  const std::vector<Tensor>& tensors = task.program()->tensors;
+  return options.use_parts && options.seconds >= kLeastSecondsOfParts &&
+         options.trials >= kLeastTrialsOfParts && task.key().cache == Key().cache &&
+         std::string_view(task.target()->part.family()->name) == "cpu" &&
+         std::count_if(tensors.begin(), tensors.end(), is_defined) > 1;
+}
 
 // What the second oracle compares with: every definition on its own, in program order, loops as
 // written; only the last axis of each result runs in vectors, or a large reference would take
@@ -131,12 +147,41 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
   LocalOptions local;
   local.seed = options.seed;
   local.stop = search.stop;
+  const Unconfined unconfined;
   ASSIGN_OR_RETURN(std::unique_ptr<Measurer> measurer, make_measurer(task, std::move(local)));
   const double begin = now();
   if (!hooks.now) hooks.now = [begin] { return lw::now() - begin; };
   if (!hooks.progress) hooks.progress = [](const TuneProgress&) {};
+  PartsResult parts;
+  if (may_have_parts(task, options)) {
+    // The first answer first.
+    SearchOptions first = search;
+    first.trials = 0;
+    ASSIGN_OR_RETURN(const TuneResult answer, tune(task.start(), task.key(), store, *measurer, first,
+                                                   first_model(task.start(), true), hooks));
+    const absl::StatusOr<Trace> trace = parse_trace(answer.best.measurement.trace);
+    if (trace.ok() && !trace->empty() && !search.stop.asked()) {
+      SearchOptions own = search;
+      own.seconds = kPartsShare * (options.seconds - hooks.now());
+      own.trials = static_cast<int>(kPartsShare * options.trials);
+      const std::vector<int> confined = allowed_cpus();
+      pin_to(unconfined.cpus);
+      absl::StatusOr<PartsResult> tuned = tune_parts(task, *trace, own, hooks);
+      pin_to(confined);
+      RETURN_IF_ERROR(tuned.status());
+      parts = *std::move(tuned);
+      search.hints = parts.traces;
+      search.seconds = std::max(1.0, options.seconds - hooks.now());
+      search.trials = options.trials - std::min(options.trials / 2, parts.trials);
+    }
+  }
   if (model == nullptr) model = first_model(task.start(), /*learning=*/true);
-  return tune(task.start(), task.key(), store, *measurer, search, std::move(model), hooks);
+  ASSIGN_OR_RETURN(TuneResult result, tune(task.start(), task.key(), store, *measurer, search,
+                                           std::move(model), hooks));
+  result.parts = parts.parts;
+  result.part_trials = parts.trials;
+  result.wall_s = hooks.now();
+  return result;
 }
 
 absl::StatusOr<std::vector<TuneResult>> tune_tasks(std::vector<SuiteMember> members, Store& store,

@@ -31,6 +31,7 @@ absl::Status LocalLoop::resume() {
   ASSIGN_OR_RETURN(const std::vector<Withdrawal> withdrawn, store_.withdrawn(key_));
   const std::vector<Measurement> stored = trusted(all, withdrawn);
   run_.resume(stored);
+  run_.hint(options_.hints);
   run_.hint(unconfirmed_traces(all, options_.time_kind));
   if (observer_) std::for_each(stored.begin(), stored.end(), observer_);
   return absl::OkStatus();

@@ -112,9 +112,10 @@ int Moves::choose_sketch(Rng& rng) const {
   return static_cast<int>(rng.below(count));
 }
 
-void Moves::extend(Sketch sketch) {
+int Moves::extend(Sketch sketch) {
   space_.push_back(std::move(sketch));
   arms_.push_back({.work = work_of(space_.back())});
+  return static_cast<int>(space_.size()) - 1;
 }
 
 void Moves::refuse(int sketch, const absl::Status& status) {

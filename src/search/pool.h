@@ -56,7 +56,7 @@ class Moves {
 
   const Nest& start() const { return start_; }
   const std::vector<Sketch>& space() const { return space_; }
-  void extend(Sketch sketch);
+  int extend(Sketch sketch);               // returns its index
   // Why the latest draw that came to nothing did: its sketch, and what says so. "": none did.
   const std::string& refused() const { return refused_; }
   Rng next_stream() { return Rng(seed_).split(++drawn_); }

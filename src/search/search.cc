@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "schedules/parts.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
@@ -438,11 +439,14 @@ void Search::hint(const std::vector<std::string>& traces) {
   for (const std::string& trace : traces) {
     if (impl_->options.stop.asked()) return;
     Option option;
-    if (impl_->replayed(trace, option)) hints.push_back(std::move(option));
+    if (!impl_->replayed(trace, option)) continue;
+    // So that it has neighbours.
+    Moves& moves = impl_->moves;
+    if (option.sketch < 0) option.sketch = moves.extend(sketch_of(moves.start(), option.trace));
+    hints.push_back(std::move(option));
   }
   impl_->score(hints);
-  std::move(hints.begin(), hints.end(),
-            std::inserter(impl_->warm, impl_->warm.begin()));
+  std::move(hints.begin(), hints.end(), std::inserter(impl_->warm, impl_->warm.begin()));
 }
 
 std::vector<Proposal> Search::propose(int count, int trials_left) {

@@ -32,9 +32,10 @@ struct SearchOptions : TuningOptions {
   int depth = 2;                           // batches in flight at once, at most
   int drafts = 4000;                       // candidates drafted in the first rounds together
   bool use_draft = true, use_model = true, use_evolution = true, use_descent = true,
-       use_warm = true, use_racing = true;
+       use_warm = true, use_racing = true, use_parts = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
   std::vector<Sketch> space;               // tests; empty: make_space(start)
+  std::vector<std::string> hints;          // traces that are said to be fast, best first
   // Looked at in everything that takes long. Once it is asked every call returns soon, what a Search
   // then answers means nothing, and it is of no more use.
   Stop stop;
@@ -64,7 +65,7 @@ class Search {
   // Traces of similar workloads, nearest first: adapted to this one, they are tried early.
   void warm_start(const std::vector<Trace>& foreign);
   // Traces of this very workload that are said to be fast, best first: tried before anything else,
-  // as they are; those that do not replay are ignored.
+  // as they are, and then searched around; those that do not replay are ignored.
   void hint(const std::vector<std::string>& traces);
   // The next proposals, at most `count`, none of them measured or in flight before (by trace and by
   // kernel hash). `trials_left`: how many will still be proposed; the last ones descend. Empty:
@@ -110,6 +111,7 @@ struct TuneResult {
   BestRow best;                            // verified; best.measurement.trace empty when none is
                                            // valid
   std::string only_last_resort;            // Search::only_last_resort()
+  int parts = 0, part_trials = 0;          // searched on their own before, and their trials
   double zero_us = 0;                      // zero-trial answer, measured
   bool zero_verified = false;
   std::vector<CurvePoint> curve;           // verified incumbents

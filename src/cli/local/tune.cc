@@ -153,6 +153,10 @@ std::string summary(const Task& task, RunsOn device, const TuneResult& result, c
   }
   out += absl::StrFormat("  trials    %d, %d failed, %d duplicates skipped; %.1f s\n",
                          result.trials, result.failed, result.deduped, wall_s);
+  if (result.parts > 0) {
+    out += absl::StrFormat("  parts     %d, searched on their own before, in %d trials\n",
+                           result.parts, result.part_trials);
+  }
   out += failure_lines(failures, /*in_full=*/bound == nullptr);
   if (bound != nullptr) out += error_line(best);
   if (bound != nullptr) out += "  schedule  " + trace_as_line(best.trace) + "\n";
@@ -228,6 +232,8 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
       {"failed", result.failed},
       {"failures", failures_json(messages)},
       {"deduped", result.deduped},
+      {"parts", result.parts},
+      {"part_trials", result.part_trials},
       {"wall_s", wall_s},
       {"best", valid ? best_json(best, *bound) : Json()},
       {"zero_trial", {{"time_us", result.zero_us}, {"verified", result.zero_verified}}},
