@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/rng.h"
 #include "src/expr/language/text.h"
 
@@ -141,6 +142,27 @@ BenchRow library_operators() {
   return row;
 }
 
+// Programs of several stages, as long as they are one by one in the file.
+absl::StatusOr<BenchRow> fused_programs(const std::string& file, bool short_vectors) {
+  BenchRow row{"fused", "whole programs", {}, {}, {1}};
+  row.bar = {.geomean_best = short_vectors ? 2.0 : 2.6,
+             .each_best = short_vectors ? 1.05 : 1.15,
+             .geomean_light_bound = 0.75,
+             .each_light_bound = 0.55,
+             .geomean_zero = 0.85,
+             .each_zero = 0.6};
+  ASSIGN_OR_RETURN(const std::string text, read_file(file));
+  ASSIGN_OR_RETURN(const Module module, parse_module(text, file));
+  for (const OpDefinition& op : module.ops) {
+    BenchCase one{op.name, {absl::StrCat(file, ":", op.name)}};
+    one.trials = 2000;
+    one.seconds = 20;
+    one.arrays = op.name;
+    row.cases.push_back(std::move(one));
+  }
+  return row;
+}
+
 std::vector<BenchCase> random_gemms(uint64_t seed) {
   Rng rng(seed);
   std::vector<BenchCase> cases;
@@ -170,7 +192,8 @@ std::vector<std::string> command_words(const BenchCase& bench_case) {
 }
 
 absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
-                                                 const std::vector<int>& threads) {
+                                                 const std::vector<int>& threads,
+                                                 bool short_vectors) {
   const std::string te = folder + "/table.te:", suite = folder + "/ansor.json";
   std::vector<BenchRow> rows;
 
@@ -238,6 +261,8 @@ absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint
                   {{"chain 16M", {te + "chain", "N=16777216"}}}, {.each_bound = 0.9}, threads});
   rows.push_back(user_operators(folder + "/.."));
   rows.push_back(library_operators());
+  ASSIGN_OR_RETURN(BenchRow programs, fused_programs(folder + "/fused.te", short_vectors));
+  rows.push_back(std::move(programs));
   RETURN_IF_ERROR(add_operators(suite, threads, &rows));
   return rows;
 }

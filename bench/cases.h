@@ -19,6 +19,7 @@ struct BenchCase {
   int trials = 200;
   double seconds = 60;
   std::string plain = {};                  // C file of bench/plain/ to run beside it, or empty
+  std::string arrays = {};                 // its name among bench/fused/programs.py, or empty
   // Inputs that are const; null: those that the operator declares.
   std::optional<std::vector<std::string>> constants = {};
   std::string why = {};                    // it is as far from its bound as it is, where that is far
@@ -34,6 +35,9 @@ struct Bar {
   double each_best_short = 0;              // instead of each_best for cases under 5 us
   double geomean_openblas = 0;
   double geomean_bound = 0, each_bound = 0;  // fraction of the bound
+  // The same of those that memory or instructions bound, not multiply-adds.
+  double geomean_light_bound = 0, each_light_bound = 0;
+  double geomean_zero = 0, each_zero = 0;  // zero trials, as fraction of the final
   double each_peak = 0;                    // fraction of the peak alone
   double over_baseline = 0;                // time over the baseline's, at most
   bool explained = false;                  // each within these shares of the bound, or it says why
@@ -53,9 +57,11 @@ struct BenchRow {
   Weights weights = Weights::kNeither;
 };
 
-// All rows. `folder` holds ansor.json and table.te, and stands in bench/; `seed` draws the random
-// shapes; `threads` are the counts for rows that do not say their own.
+// All rows. `folder` holds ansor.json, table.te and fused.te, and stands in bench/; `seed` draws the
+// random shapes; `threads` are the counts for rows that do not say their own. `short_vectors`: for
+// a target with vectors of 32 bytes at most, of which less is asked.
 absl::StatusOr<std::vector<BenchRow>> bench_rows(const std::string& folder, uint64_t seed,
-                                                 const std::vector<int>& threads);
+                                                 const std::vector<int>& threads,
+                                                 bool short_vectors);
 
 }  // namespace lw

@@ -117,9 +117,17 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
       enter({one.compiler, "", "loops", one.order, {}},
             {absl::StrCat(one.compiler, " ", one.order), one.run, {}});
   }
+  if (!bench_case.arrays.empty() && threads == 1) {
+    for (const std::string& library : options.libraries) {
+      const absl::StatusOr<ArrayLibraryContender> peer = array_library(
+          library, bench_case.arrays, program, arguments.pointers.data(), options.arrays);
+      if (peer.ok()) enter({library, peer->version, "", "", {}}, peer->contender);
+      else result.wrong.push_back(std::string(peer.status().message()));
+    }
+  }
   if (baseline.run) contenders.push_back({"baseline", baseline.run, {}});
 
-  ASSIGN_OR_RETURN(const Target host, find_target("host"));
+  ASSIGN_OR_RETURN(const Target target, find_target(options.target));
   std::vector<double> peaks, bandwidths, bounds;
   std::map<std::string, int> set_by;       // rounds
   absl::Status limits_status;
@@ -128,7 +136,7 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
   interleave_options.settle_s = threads > 1 ? kSettleSeconds : 0;
   interleave_options.beside = [&] {
     pin_to(cpus);                          // not only the first, where this thread stands
-    const absl::StatusOr<Limits> limits = measure_limits(program, work, host, threads,
+    const absl::StatusOr<Limits> limits = measure_limits(program, work, target, threads,
                                                          kLimitsSeconds);
     pin_to({cpus.front()});
     if (!limits.ok()) {
@@ -137,7 +145,7 @@ absl::StatusOr<CaseResult> compare(const BenchRow& row, const BenchCase& bench_c
     }
     peaks.push_back(limits->peak_gflops);
     bandwidths.push_back(limits->bandwidth_gbytes);
-    const Bound bound = find_bound(work, host, *limits);
+    const Bound bound = find_bound(work, target, *limits);
     bounds.push_back(bound.bound_us);
     ++set_by[bound.set_by().name];
   };

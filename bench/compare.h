@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "bench/cases.h"
+#include "bench/fused/array_library.h"
 #include "nlohmann/json.hpp"
 #include "src/expr/expr.h"
 #include "src/measure/run/timing.h"
@@ -54,6 +55,9 @@ struct CompareOptions {
   std::vector<int> cpus;                   // to use; the caller is pinned to the first
   int64_t points = 64;                     // of the output, checked against the reference
   std::string folder = ".";                // for what is compiled
+  std::string target = "host";             // that the bound is of
+  std::vector<std::string> libraries;      // of arrays, beside cases that name a program of theirs
+  ArrayLibraryOptions arrays = {};
 };
 
 // `ours` may be empty: peers alone. Fails when the workload is wrong or our side does.

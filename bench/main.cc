@@ -3,6 +3,7 @@
 //   lw_bench [--rows gemm,random] [--threads 1,2] [--seed N] [--json FILE] [--peers-only] ...
 // Prints a line per case as it goes, then every bar, met or missed; exits 1 when one is missed.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -13,6 +14,8 @@
 #include "bench/compare.h"
 #include "bench/report.h"
 #include "bench/tuner.h"
+#include "schedules/targets/family.h"
+#include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/measure/run/timing.h"
@@ -23,8 +26,8 @@ namespace {
 
 struct Options {
   std::string workloads = "bench/workloads", json_file, binary = "build/loopwright";
-  std::string folder = "build/bench";
-  std::vector<std::string> rows, cases;
+  std::string folder = "build/bench", target = "host", python = "build/bench/arrays/bin/python";
+  std::vector<std::string> rows, cases, libraries = {"xla"};
   std::vector<int> threads = {1, 2};
   uint64_t seed = 1;
   bool peers_only = false;
@@ -37,6 +40,11 @@ void add_options(CLI::App* app, Options* o) {
   app->add_option("--threads", o->threads, "thread counts")->delimiter(',');
   app->add_option("--seed", o->seed, "of the random shapes");
   app->add_option("--json", o->json_file, "log of all results");
+  app->add_option("--target", o->target, "everyone is held to its instructions");
+  app->add_option("--peers", o->libraries, "of arrays, beside whole programs")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"xla", "inductor", "eager"}));
+  app->add_option("--python", o->python, "which has these libraries");
   app->add_flag("--peers-only", o->peers_only, "the libraries alone");
   app->add_option("--case-seconds", o->case_seconds, "of interleaved samples a case");
   app->add_option("--tune-seconds", o->tune_seconds, "of one tune, at most");
@@ -105,6 +113,21 @@ void print_peers(Log* log) {
   for (const std::string& why : load_peers().missing) std::cout << "no peer " << why << "\n";
 }
 
+// Whether a target's vectors are of 32 bytes at most: what libraries are held to, which read this
+// when they are loaded, is AVX2 then.
+bool hold_to(const Target& target) {
+  constexpr int kNarrow = 32;
+  const bool narrow = target.part.family()->registers(target).vector_bytes <= kNarrow;
+  if (!narrow) return false;
+  for (const auto& [name, value] : {std::pair{"ONEDNN_MAX_CPU_ISA", "AVX2"},
+                                    {"OPENBLAS_CORETYPE", "Haswell"},
+                                    {"BLIS_ARCH_TYPE", "2"},
+                                    {"LIBXSMM_TARGET", "hsw"}}) {
+    setenv(name, value, 1);
+  }
+  return true;
+}
+
 int run(const Options& o) {
   const double deadline = now() + o.total_seconds;
   Log log;
@@ -113,9 +136,16 @@ int run(const Options& o) {
   // Loading a library with OpenMP may bind this thread to one processor.
   const std::vector<int> cpus = allowed_cpus();
   const std::vector<std::string> environment = own_environment();
+  const absl::StatusOr<Target> target = find_target(o.target);
+  if (!target.ok()) {
+    std::cerr << target.status().message() << "\n";
+    return 1;
+  }
+  const bool short_vectors = hold_to(*target);
   print_peers(&log);
   pin_to(cpus);
-  absl::StatusOr<std::vector<BenchRow>> rows = bench_rows(o.workloads, o.seed, o.threads);
+  absl::StatusOr<std::vector<BenchRow>> rows = bench_rows(o.workloads, o.seed, o.threads,
+                                                            short_vectors);
   if (!rows.ok()) {
     std::cerr << rows.status().message() << "\n";
     return 1;
@@ -124,7 +154,12 @@ int run(const Options& o) {
   compare_options.budget_s = o.case_seconds;
   compare_options.cpus = cpus;
   compare_options.folder = o.folder;
-  TunerOptions tuner{o.binary, o.folder, o.tune_seconds, compare_options.cpus, environment};
+  compare_options.target = o.target;
+  compare_options.libraries = o.libraries;
+  compare_options.arrays = {o.python, "bench/fused/peer.py", o.folder, short_vectors ? "AVX2" : "",
+                            environment};
+  TunerOptions tuner{o.binary, o.folder, o.tune_seconds, compare_options.cpus, environment,
+                     o.target};
   std::filesystem::create_directories(o.folder);
   const OurSide ours = o.peers_only ? OurSide() : our_side(tuner);
   std::vector<CaseResult> all;

@@ -115,6 +115,14 @@ std::optional<double> number(const Json& json, const char* pointer) {
   return json.at(at).get<double>();
 }
 
+// What the first answer, without a measurement, reaches of the final speed.
+std::optional<double> zero_trial_share(const CaseResult& r) {
+  const std::optional<double> zero = number(r.tuning, "/zero_trial/time_us");
+  const std::optional<double> best = number(r.tuning, "/best/time_us");
+  if (!zero || !best) return std::nullopt;
+  return *best / *zero;
+}
+
 // Seconds until the best so far was within 95 % of the final speed.
 std::optional<double> seconds_to_95(const CaseResult& r) {
   const std::optional<double> final_us = number(r.tuning, "/best/time_us");
@@ -151,6 +159,15 @@ std::vector<BarVerdict> judge_row(const BenchRow& row, const std::vector<CaseRes
               if (!r.ours) return std::nullopt;
               return r.ours->ratio.median * r.useful_flops / r.peak_gflops / 1e3 / r.bound_us;
             },
+            &verdicts);
+  const std::vector<CaseResult> light =
+      chosen(results, [](const CaseResult& r) { return r.bound_by != "compute"; });
+  add_geomean({"not bound by multiply-adds: geomean of the bound", bar.geomean_light_bound}, light,
+              of_bound, &verdicts);
+  add_worst({"each of them", bar.each_light_bound}, light, of_bound, &verdicts);
+  add_geomean({"zero trials: geomean of the final", bar.geomean_zero}, results, zero_trial_share,
+              &verdicts);
+  add_worst({"zero trials: each of the final", bar.each_zero}, results, zero_trial_share,
             &verdicts);
   add_worst({"time over the baseline's", bar.over_baseline, true}, results,
             [](const CaseResult& r) -> std::optional<double> {
@@ -210,13 +227,7 @@ std::vector<BarVerdict> judge_suite(const std::vector<CaseResult>& results) {
 std::vector<BarVerdict> judge_search(const std::vector<CaseResult>& results) {
   std::vector<BarVerdict> verdicts;
   add_geomean({"zero trials: geomean of the final", 0.85}, results,
-              [](const CaseResult& r) -> std::optional<double> {
-                const std::optional<double> zero = number(r.tuning, "/zero_trial/time_us");
-                const std::optional<double> best = number(r.tuning, "/best/time_us");
-                if (!zero || !best) return std::nullopt;
-                return *best / *zero;
-              },
-              &verdicts);
+              zero_trial_share, &verdicts);
   add_worst({"first answer (compiled, exported): seconds", 0.5, true}, results,
             [](const CaseResult& r) { return number(r.tuning, "/first_answer_s"); }, &verdicts);
   add_geomean({"the same verified and timed: seconds, geomean", 0.5, true}, results,

@@ -230,14 +230,15 @@ OurSide our_side(const TunerOptions& options) {
     ASSIGN_OR_RETURN(const ProcessRun answered,
                      run_export(options, bench_case, threads, scratch, false, answer));
     std::filesystem::remove_all(answer);
-    ASSIGN_OR_RETURN(const Json zero, tune(options, untuned, threads, scratch));
+    // A first answer that turns out to be wrong is no answer.
+    const absl::StatusOr<Json> zero = tune(options, untuned, threads, scratch);
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(scratch + suffix);
     OurKernel kernel;
     ProcessRun tuned;
     ASSIGN_OR_RETURN(kernel.tuning, tune(options, bench_case, threads, database, &tuned, true));
     kernel.tuning["peak_bytes"] = tuned.peak_bytes;
     kernel.tuning["first_answer_s"] = answered.wall_s;
-    kernel.tuning["zero_trial_process_wall_s"] = zero["process_wall_s"];
+    if (zero.ok()) kernel.tuning["zero_trial_process_wall_s"] = (*zero)["process_wall_s"];
 
     const std::string folder = absl::StrCat(options.folder, "/kernel_", key);
     RETURN_IF_ERROR(run_export(options, bench_case, threads, database, true, folder).status());

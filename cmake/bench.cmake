@@ -9,7 +9,7 @@ if(LOOPWRIGHT_SANITIZE)
   return()
 endif()
 add_executable(lw_bench bench/main.cc bench/arguments.cc bench/cases.cc bench/compare.cc
-               bench/plain_loops.cc bench/report.cc bench/tuner.cc)
+               bench/fused/array_library.cc bench/plain_loops.cc bench/report.cc bench/tuner.cc)
 target_link_libraries(lw_bench PRIVATE lw_peers lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 # OpenCL kernels beside CLBlast, copies and our CPU family.

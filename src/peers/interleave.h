@@ -16,6 +16,9 @@ struct Contender {
   std::function<void()> select;            // before each of its samples, untimed; may be empty
   std::function<void()> finish = {};       // after the calls of each, timed: waits for what they
                                            // have queued; may be empty
+  // In place of `run` and `finish` when it is timed, of who has a clock of its own: the seconds that
+  // so many calls took.
+  std::function<double(int64_t calls)> seconds = {};
 };
 
 struct Series {
