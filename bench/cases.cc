@@ -117,9 +117,6 @@ BenchRow user_operators(const std::string& bench) {
 // table.
 const std::map<std::string, std::string>& reasons() {
   static const std::map<std::string, std::string> reasons = {
-      {"causal_attention",
-       "the scores that the mask excludes are computed too, which the bound leaves out: attention "
-       "without the mask takes three quarters of the time"},
       {"layer_norm_2d",
        "a row, the gain and the bias fill the nearest cache to the byte, so the latter two come from "
        "the next for every row, which the bound counts once: with rows half as long it is 60 %"},

@@ -5,14 +5,19 @@
 #include <cstdlib>
 
 #include "src/expr/bounds.h"
+#include "src/lower/outside.h"
 
 namespace lw::lowering {
 namespace {
 
 constexpr int64_t kMostPeeled = 2;         // tiles at either end
 constexpr int64_t kMostTaps = 8;           // iterations that are unrolled
+constexpr int64_t kUnbounded = int64_t{1} << 40;  // beyond all indices
 
-// Sums and multiples of axes only: an interval of them has a constant extent.
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+}  // namespace
+
 bool is_affine(const Expr& expr) {
   switch (expr->op) {
     case ExprOp::kConst: case ExprOp::kAxis: return true;
@@ -25,9 +30,6 @@ bool is_affine(const Expr& expr) {
   }
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-
-// Of the axes and of the constant (last) in an index that is affine.
 std::vector<int64_t> coefficients_of(const Expr& index, size_t axes) {
   std::vector<int64_t> sum(axes + 1, 0);
   int left = INT_MAX;
@@ -35,6 +37,8 @@ std::vector<int64_t> coefficients_of(const Expr& index, size_t axes) {
                [&](const Expr& axis, int64_t factor) { sum[axis->index] += factor; });
   return sum;
 }
+
+namespace {
 
 bool add_multiples(const Expr& condition, Visited& visited,
                    std::vector<std::pair<Expr, int64_t>>* multiples) {
@@ -68,32 +72,69 @@ std::vector<int64_t> remainder_of(const Expr& index, int64_t divisor, size_t axe
   return sum;
 }
 
-bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type) {
-  const Expr& fill = part->args.back();
-  if (fill->op != ExprOp::kConst) return false;
-  if (body.get() == part) {
-    if (part->type != type) return false;
-    return is_float(type) ? fill->number == identity_float(reduce)
-                          : fill->integer == identity_int(reduce, type);
-  }
+namespace {
+
+bool is_zero(const Expr& value) {
+  return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
+}
+
+// Whether a term is the reduction's identity where `part` of it is a value that is that identity, or
+// is a zero.
+bool vanishes(const Expr& body, const ExprNode* part, Reduce reduce, Type type, bool is_identity,
+              bool part_is_zero) {
+  if (body.get() == part) return part->type == type && is_identity;
   if (reduce != Reduce::kSum) return false;
-  const auto zero = [](const Expr& value) {
-    return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
-  };
   // A factor of the term that is zero there.
   Visited visited;
   const auto factor = [&](const Expr& expr, const auto& self) -> bool {
-    if (expr.get() == part) return zero(fill);
+    if (expr.get() == part) return part_is_zero;
     if (!visited.first(expr)) return false;  // was none
     switch (expr->op) {
       case ExprOp::kMul: return self(expr->args[0], self) || self(expr->args[1], self);
       case ExprOp::kNeg: case ExprOp::kCast: return self(expr->args[0], self);
-      case ExprOp::kSelect: return zero(expr->args[2]) && self(expr->args[1], self);
+      case ExprOp::kSelect: return is_zero(expr->args[2]) && self(expr->args[1], self);
       default: return false;
     }
   };
   return factor(body, factor);
 }
+
+}  // namespace
+
+bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type) {
+  const Expr& fill = part->args.back();
+  if (fill->op != ExprOp::kConst) return false;
+  const bool is_identity = is_float(type) ? fill->number == identity_float(reduce)
+                                          : fill->integer == identity_int(reduce, type);
+  return vanishes(body, part, reduce, type, is_identity, is_zero(fill));
+}
+
+namespace {
+
+// Where a result is looked at that goes to an epilogue alone, which takes it or something else: each at
+// least zero. Empty: everywhere.
+std::vector<Expr> wanted_by_epilogue(const Emitter& e, int s) {
+  const Stage& stage = e.nest.stages[s];
+  if (stage.epilogue.empty() || must_store(e.nest, s)) return {};
+  const auto reads_it = [&](const ExprNode* read) { return read->index == stage.tensor; };
+  std::vector<Expr> wanted;
+  int readers = 0;
+  for (const int f : stage.epilogue) {
+    const Expr& body = e.bodies[f];
+    const std::vector<const ExprNode*> reads = reads_in(body);
+    if (std::none_of(reads.begin(), reads.end(), reads_it)) continue;
+    ++readers;
+    if (body->op != ExprOp::kSelect) return {};
+    for (const Expr& part : {body->args[0], body->args[2]}) {
+      const std::vector<const ExprNode*> others = reads_in(part);
+      if (std::any_of(others.begin(), others.end(), reads_it)) return {};
+    }
+    add_comparisons(body->args[0], &wanted);
+  }
+  return readers == 1 ? wanted : std::vector<Expr>();
+}
+
+}  // namespace
 
 std::vector<Guard> guards_of(Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];
@@ -102,12 +143,16 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
   if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || has_fused_axes(stage)) return guards;
   const std::vector<AxisState> whole = whole_axes(e.nest, s);
   const size_t axes = stage.axes.size();
-  const auto add = [&](const Expr& of_tensor, int64_t extent, int64_t divisor, bool multiple) {
+  const auto add = [&](const Expr& of_tensor, int64_t extent, int64_t divisor, bool multiple,
+                       bool idle = false) {
     const Expr index =
         stage.axis_value.empty() ? of_tensor : substitute(of_tensor, stage.axis_value);
     const Guard guard{multiple ? remainder_of(index, divisor, axes) : coefficients_of(index, axes),
-                      extent, divisor, multiple};
+                      extent, divisor, multiple, idle};
     if (!range_of_guard(e, guard, whole).inside) guards.push_back(guard);
+  };
+  const auto add_idle = [&](const std::vector<Expr>& at_least_zero) {
+    for (const Expr& index : at_least_zero) add(index, kUnbounded, 1, false, /*idle=*/true);
   };
   visit(e.bodies[s], [&](const ExprNode& node) {
     const bool pads = node.op == ExprOp::kPad && node.args[0]->op == ExprOp::kRead;
@@ -117,6 +162,9 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
       std::vector<std::pair<Expr, int64_t>> multiples;
       multiples_of(node.args[0], &multiples);
       for (const auto& [index, n] : multiples) add(index, 0, n, true);
+      std::vector<Expr> at_least_zero;
+      add_comparisons(node.args[0], &at_least_zero);
+      for (const Expr& index : at_least_zero) add(index, kUnbounded, 1, false);
       return;
     }
     const ExprNode& read = *node.args[0];
@@ -129,6 +177,18 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
       if (quotient) add(index->args[0], extent, index->args[1]->integer, false);
     }
   });
+  for (const ExprNode* read : reads_in(e.bodies[s])) {
+    if (!std::all_of(read->args.begin(), read->args.end(), is_affine)) continue;
+    const std::optional<Outside> outside = outside_of(*e.nest.program, read->index);
+    const bool vanish =
+        outside && vanishes(e.bodies[s], read, tensor.reduce, tensor.type,
+                            outside->value == identity_float(tensor.reduce), outside->value == 0);
+    if (!vanish) continue;
+    std::vector<Expr> at_least_zero = outside->at_least_zero;
+    for (Expr& index : at_least_zero) index = substitute(index, read->args);
+    add_idle(at_least_zero);
+  }
+  add_idle(wanted_by_epilogue(e, s));
   return guards;
 }
 
@@ -166,7 +226,7 @@ Interior interior(Emitter& e, const std::vector<Guard>& guards, const std::vecto
   Interior result{0, count};
   std::vector<AxisState> at = axes;
   for (const Guard& guard : guards) {
-    if (!guard.moved_by(axis) || guard.multiple || count < 2) continue;
+    if (!guard.moved_by(axis) || guard.multiple || guard.idle || count < 2) continue;
     const Affine start = axes[axis].base;
     at[axis] = {start, tile, {}};
     const GuardRange first = range_of_guard(e, guard, at);
@@ -199,7 +259,7 @@ bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
                     const std::vector<AxisState>& axes, int axis, int64_t count) {
   if (count < 2 || count > kMostTaps) return false;
   return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
-    if (!guard.moved_by(axis)) return false;
+    if (!guard.moved_by(axis) || guard.idle) return false;
     const GuardRange range = range_of_guard(e, guard, axes);
     return range.settled && !range.inside;
   });

@@ -11,13 +11,20 @@
 //       ...                                 edges the taps of the window are unrolled: every row
 //                                           then knows which of them it has.
 //
+// What other definitions say counts too (outside.h): where the scores of attention are minus infinity
+// beyond a mask, neither their maximum, nor the sum of their exponentials, nor the product with these
+// has blocks beyond it; nor has the product that the mask takes its scores from, whose epilogue
+// would not look at them. Blocks that the mask crosses are computed whole.
+//
 // Whether an index is a multiple of a number (the taps of a transposed convolution) is decided
 // alike: by a branch for all rows, or, where the tiles' starts are multiples, by unrolling the taps.
 // So no zero that a stride puts between the pixels is multiplied. Axes that move the index by
 // multiples only do not count; those of its remainders (the phases) are unrolled as taps are.
 //
 // Rows that differ behind a start that is not a constant get a branch with the whole tile inside,
-// and an else where every read is masked by its own bounds.
+// and an else where every read is masked by its own bounds, if any point counts. So a product by
+// `where(k >= i, A[i, k], 0)` runs the blocks above the diagonal unchecked, those that it crosses
+// masked, and none below.
 //
 // What padding adds is nothing also where it would be multiplied by an infinity or a NaN.
 #pragma once
@@ -32,6 +39,11 @@
 
 namespace lw::lowering {
 
+// Sums and multiples of axes only: an interval of them has a constant extent.
+bool is_affine(const Expr& expr);
+// Of the axes and of the constant (last) in an index that is affine.
+std::vector<int64_t> coefficients_of(const Expr& index, size_t axes);
+
 // Adds the conditions of a conjunction that are `index % n == 0`, of affine indices: the index and
 // n of each. False: there are others too.
 bool multiples_of(const Expr& condition, std::vector<std::pair<Expr, int64_t>>* multiples);
@@ -44,13 +56,14 @@ std::vector<int64_t> remainder_of(const Expr& index, int64_t divisor, size_t axe
 bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type type);
 
 // A term counts only where floor(index / divisor) is in [0, extent), or, of a `multiple`, where the
-// index is a multiple of the divisor. The index is affine in the stage's axes: looked at for every
+// index is a multiple of the divisor (an extent beyond all indices: where it is not negative). The index is affine in the stage's axes: looked at for every
 // instance of a loop, it is kept as their coefficients.
 struct Guard {
   std::vector<int64_t> coefficients;       // per axis, then the constant
   int64_t extent = 0;
   int64_t divisor = 1;
   bool multiple = false;
+  bool idle = false;                       // elsewhere it need not be computed, but is right if it is
   bool moved_by(int axis) const { return coefficients[axis] != 0; }
 };
 

@@ -248,14 +248,16 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
 // convolutions where Winograd's algorithm is allowed.
 TEST(RandomTest, EverySketchOfAChainComputesTheReference) {
   const int64_t seed = setting("LW_SEED", 1), chains = setting("LW_CHAINS", 250);
-  int runs = 0, blocked = 0, transformed = 0, failures = 0;
+  int runs = 0, blocked = 0, transformed = 0, failures = 0, too_large = 0;
   for (int64_t n = setting("LW_FIRST", 0); n < chains && failures < 5; ++n) {
     Rng rng = Rng(seed + 1000).split(n);
     const bool convolution = n % 5 == 4;
     const std::optional<Problem> problem =
         random_problem(rng, convolution ? Form::kConvolution : Form::kChain);
-    if (convolution && !problem) continue;  // too large for the reference
-    ASSERT_TRUE(problem.has_value()) << n;
+    if (!problem) {                        // too large for the reference
+      too_large += !convolution;
+      continue;
+    }
     Nest start = make_nest(problem->program, target_of(rng), 1 + static_cast<int>(rng.below(3)));
     start.winograd = convolution;
     for (const Sketch& sketch : make_space(start)) {
@@ -283,6 +285,7 @@ TEST(RandomTest, EverySketchOfAChainComputesTheReference) {
   }
   std::printf("%d runs; %d kernels of blocks of rows, %d of Winograd's algorithm\n", runs, blocked,
               transformed);
+  EXPECT_LE(too_large, 1 + chains / 50);
   EXPECT_GE(blocked, chains / 2);
   EXPECT_GE(transformed, chains / 5);
 }

@@ -5,6 +5,7 @@
 
 #include "schedules/domains.h"
 #include "schedules/space/draft.h"
+#include "src/lower/outside.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {
@@ -246,6 +247,108 @@ TEST(FusionTest, ThreadsShareHeadsOrBlocks) {
       parallel += loop.kind == LoopKind::kParallel;
   }
   EXPECT_GT(parallel, 8);
+}
+
+
+// ---- masks
+
+// What the definitions say that each tensor holds beyond a mask; nan: nothing.
+std::map<std::string, double> known_outside(const std::string& mask, const std::string& beyond) {
+  const auto program = fused_program(
+      "op p() {\n  in Q: f32[24, 8]\n  in K: f32[24, 8]\n"
+      "  P[i: 24, j: 24] = where(" + mask + ", sum[d: 8](Q[i, d] * K[j, d]), " + beyond + ")\n"
+      "  top[i: 24] = max[j: 24](P[i, j])\n"
+      "  E[i: 24, j: 24] = exp(P[i, j] - top[i])\n  out total[i: 24] = sum[j: 24](E[i, j])\n}\n");
+  std::map<std::string, double> known;
+  for (size_t t = 0; t < program->tensors.size(); ++t) {
+    const std::optional<lowering::Outside> outside =
+        lowering::outside_of(*program, static_cast<int>(t));
+    if (outside) known[program->tensors[t].name] = outside->value;
+  }
+  return known;
+}
+
+TEST(MaskTest, BeyondAMaskScoresAreInfiniteAndTheirExponentialsZero) {
+  using Known = std::map<std::string, double>;
+  EXPECT_EQ(known_outside("j <= i", "-inf"), (Known{{"P", -INFINITY}, {"E", 0}}));
+  EXPECT_EQ(known_outside("i + 2 > j", "-inf"), (Known{{"P", -INFINITY}, {"E", 0}}));
+  // Row 0 has no key; nor may rows of a band have one; fifty is no infinity.
+  EXPECT_EQ(known_outside("j < i", "-inf"), (Known{{"P", -INFINITY}}));
+  EXPECT_EQ(known_outside("j <= i && i < j + 3", "-inf"), (Known{{"P", -INFINITY}}));
+  EXPECT_EQ(known_outside("j <= i", "-50"), (Known{{"P", -50}}));
+  EXPECT_EQ(known_outside("j == i", "-inf"), Known());
+}
+
+// Products that a kernel's loops run, those under a branch where it holds.
+int64_t multiply_adds(const std::vector<Stmt>& list, std::map<int, int64_t>& at) {
+  int64_t sum = 0;
+  const auto value = [&](const Affine& a) {
+    int64_t v = a.constant;
+    for (const Affine::Term& t : a.terms) v += t.coefficient * at.at(t.var);
+    return v;
+  };
+  for (const Stmt& s : list) {
+    if (s.kind == Stmt::Kind::kOp) sum += s.op == Op::kFma || (s.op == Op::kBinary && s.expr_op == ExprOp::kMul);
+    if (s.kind == Stmt::Kind::kInt) {
+      const int64_t a = value(s.a), b = value(s.b);
+      at[s.var] = s.int_op == Stmt::IntOp::kMin   ? std::min(a, b)
+                  : s.int_op == Stmt::IntOp::kMax ? std::max(a, b)
+                                                  : a;
+    }
+    if (s.kind == Stmt::Kind::kFor) {
+      for (int64_t i = 0; i < s.count; ++i) {
+        at[s.var] = i;
+        sum += multiply_adds(s.body, at);
+      }
+    }
+    if (s.kind != Stmt::Kind::kIf) continue;
+    const bool holds = std::all_of(s.conditions.begin(), s.conditions.end(),
+                                   [&](const Affine& c) { return value(c) >= 0; });
+    sum += multiply_adds(holds ? s.body : s.otherwise, at);
+  }
+  return sum;
+}
+
+int64_t multiply_adds_of(const Nest& start, const std::string& text) {
+  const absl::StatusOr<Trace> trace = parse_trace(text);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const absl::StatusOr<Nest> nest = replay(start, *trace);
+  EXPECT_TRUE(nest.ok()) << nest.status();
+  std::map<int, int64_t> at;
+  return multiply_adds(schedule_kernel(*nest, *trace)->kernel.body, at);
+}
+
+// 64 rows in tiles of 4, 64 terms in steps of 4: of 16 x 16 blocks those on the diagonal and above.
+TEST(MaskTest, BlocksBelowTheDiagonalOfAProductAreNotComputed) {
+  const std::string head = "op p() {\n  in A: f32[64, 64]\n  in B: f32[64, 32]\n"
+                           "  out C[i: 64, j: 32] = sum[k: 64](";
+  const char* const tile = "register_tile(C, k, i, j; 4, 4, 32, 0, 0, 0)";
+  const Nest whole = fused_start(fused_program(head + "A[i, k] * B[k, j])\n}\n")),
+             half = fused_start(fused_program(head + "where(k >= i, A[i, k], 0) * B[k, j])\n}\n"));
+  const int64_t block = 4 * 4 * 2;
+  EXPECT_EQ(multiply_adds_of(whole, tile), 16 * 16 * block);
+  EXPECT_EQ(multiply_adds_of(half, tile), 16 * 17 / 2 * block);
+}
+
+// The same of both products of attention: scores in tiles of 4 rows by 16 keys, outputs of 4 rows in
+// steps of 4 keys. (Each score and each output is scaled, too.)
+TEST(MaskTest, BlocksBeyondACausalMaskAreNotComputed) {
+  const std::vector<std::string> sizes = {"H=1", "S=64", "D=16"};
+  const auto of = [&](std::vector<std::string> words) {
+    words.insert(words.end(), sizes.begin(), sizes.end());
+    return fused_start(built_in(words));
+  };
+  const std::string trace =
+      "reverse_inline(P, P_sum)\nreverse_inline(Y, O)\n"
+      "register_tile(P_sum, d, i, j; 4, 4, 16, 0, 0, 0)\n"
+      "register_tile(O, j, i, d; 4, 4, 16, 0, 0, 0)\n";
+  // P: 16 rows of tiles by 4, 4 steps each, of 4 x 1 vectors by 4 terms; O: 16 by 16 steps alike.
+  const int64_t scores = 4 * 4 * 4, outputs = 4 * 4;
+  const int64_t scaled = 16 * 4 * 4 + 64;
+  EXPECT_EQ(multiply_adds_of(of({"attention", "T=64"}), trace),
+            16 * 4 * scores + 16 * 16 * outputs + scaled);
+  const int64_t causal = multiply_adds_of(of({"causal_attention"}), trace);
+  EXPECT_EQ(causal, (4 + 8 + 12 + 16) * scores + 16 * 17 / 2 * outputs + scaled);
 }
 
 }  // namespace

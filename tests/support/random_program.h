@@ -143,7 +143,12 @@ class ProgramWriter {
     const std::string point = concat("[", b, "i, j]");
     const std::string product =
         concat("sum[d: ", depth, "](", typed("Q", "i, d"), " * ", typed("K", "j, d"), ")");
-    const std::string scores = masked ? concat("where(j <= i + 1, ", product, ", -50)") : product;
+    // Beyond the mask nothing counts where that is minus infinity.
+    const char* const masks[] = {"j <= i + 1", "j <= i", "j <= i && i <= j + 9"};
+    const std::string mask = masks[rng_.below(3)];
+    const char* const beyond = !exact && rng_.below(2) == 0 ? "-inf" : "-50";
+    const std::string scores =
+        masked ? concat("where(", mask, ", ", product, ", ", beyond, ")") : product;
     const int64_t kind = rng_.below(4);
     text += concat("  P", square, " = ", scores, "\n");
     std::string weights = "P";

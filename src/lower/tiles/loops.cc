@@ -361,6 +361,23 @@ std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRan
   return {at, last - at};
 }
 
+// What must be >= 0 where some may count.
+std::vector<Affine> some_of(const Guard& guard, const GuardRange& range) {
+  if (guard.multiple || guard.divisor > 1) return {};
+  return {range.hi, affine(guard.extent - 1) - range.lo};
+}
+
+void decide(Frame& f, int l, size_t g, const Body& body);
+
+// What is left to decide, where some points may count.
+void where_some(Frame& f, int l, size_t g, const GuardRange& range, const Body& body) {
+  Emitter& e = f.e;
+  std::vector<Affine> some = some_of(f.guards[g], range);
+  std::erase_if(some, [&e](const Affine& bound) { return known_at_least_zero(e, bound); });
+  if (some.empty()) return decide(f, l, g + 1, body);
+  only_where(e, some, [&] { decide(f, l, g + 1, body); });
+}
+
 // Branches over the guards, from number `g`, that no loop from `l` on moves.
 void decide(Frame& f, int l, size_t g, const Body& body) {
   Emitter& e = f.e;
@@ -376,6 +393,7 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
     if (!range.inside && !by_row) break;
   }
   if (g == f.guards.size()) return body();
+  if (f.guards[g].idle) return where_some(f, l, g, range, body);
   Stmt branch;
   branch.kind = Stmt::Kind::kIf;
   const size_t assumed = e.assumed.size(), quotients = e.quotients.size();
@@ -387,7 +405,9 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
   f.decided[g] = true;
   e.emit_into(branch.body, [&] { decide(f, l, g + 1, body); });
   e.assumed.resize(assumed);
-  if (!range.single()) e.emit_into(branch.otherwise, [&] { decide(f, l, g + 1, body); });
+  if (!range.single()) {
+    e.emit_into(branch.otherwise, [&] { where_some(f, l, g, range, body); });
+  }
   f.decided[g] = false;
   e.emit(std::move(branch));
   e.quotients.resize(quotients);

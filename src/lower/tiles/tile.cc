@@ -141,8 +141,7 @@ bool update_group(Frame& f, Evaluator& evaluator, const Expr& body,
 void update_accumulators(Frame& f, const Accumulators& accumulators) {
   Emitter& e = f.e;
   if (e.counting) return count_update(f);
-  const bool divided = std::any_of(f.guards.begin(), f.guards.end(),
-                                   [](const Guard& guard) { return guard.multiple; });
+  const bool chosen = e.bodies[f.s]->op == ExprOp::kSelect;
   const int va = vector_axis(f);
   const bool partials = vector_reduces(f);
   Evaluator evaluator(e, f.s, f.vars);
@@ -177,7 +176,7 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
     const absl::Span<const Point> together(points.data() + update.first, update.count);
     std::vector<const Expr*> bodies;
     for (const Point& point : together) {
-      bodies.push_back(divided ? &evaluator.unguarded(e.bodies[f.s], point) : &e.bodies[f.s]);
+      bodies.push_back(chosen ? &evaluator.unguarded(e.bodies[f.s], point) : &e.bodies[f.s]);
     }
     const bool alike = std::all_of(bodies.begin(), bodies.end(),
                                    [&](const Expr* body) { return *body == *bodies[0]; });
