@@ -160,7 +160,8 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
     ASSIGN_OR_RETURN(const TuneResult answer, tune(task.start(), task.key(), store, *measurer, first,
                                                    first_model(task.start(), true), hooks));
     const absl::StatusOr<Trace> trace = parse_trace(answer.best.measurement.trace);
-    if (trace.ok() && !trace->empty() && !search.stop.asked()) {
+    // What was searched before goes on as a whole.
+    if (answer.trials == 0 && trace.ok() && !trace->empty() && !search.stop.asked()) {
       SearchOptions own = search;
       own.seconds = kPartsShare * (options.seconds - hooks.now());
       own.trials = static_cast<int>(kPartsShare * options.trials);
