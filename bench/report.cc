@@ -119,8 +119,8 @@ std::optional<double> number(const Json& json, const char* pointer) {
 std::optional<double> zero_trial_share(const CaseResult& r) {
   const std::optional<double> zero = number(r.tuning, "/zero_trial/time_us");
   const std::optional<double> best = number(r.tuning, "/best/time_us");
-  if (!zero || !best) return std::nullopt;
-  return *best / *zero;
+  if (!best) return std::nullopt;
+  return zero.value_or(0) > 0 ? *best / *zero : 0;  // a wrong answer is none
 }
 
 // Seconds until the best so far was within 95 % of the final speed.

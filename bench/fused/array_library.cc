@@ -22,6 +22,11 @@ namespace lw {
 namespace {
 
 constexpr int kMostWaitMs = 300'000;       // for a reply: compiling takes a minute at most
+// Results are new memory in every call: the system's pages, at some microseconds each, twice the time
+// of a filter of a megabyte, would be what is compared.
+constexpr const char* kKeepMemory[] = {"MALLOC_MMAP_THRESHOLD_=1073741824",
+                                       "MALLOC_TRIM_THRESHOLD_=1073741824",
+                                       "MALLOC_TOP_PAD_=67108864"};
 constexpr std::string_view kReady = "ready ";
 
 // Of one process, over a socket that is its stdin and stdout.
@@ -78,6 +83,7 @@ absl::StatusOr<std::shared_ptr<Conversation>> start(const std::vector<std::strin
   std::vector<char*> argv, envp;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   for (const std::string& one : environment) envp.push_back(const_cast<char*>(one.c_str()));
+  for (const char* one : kKeepMemory) envp.push_back(const_cast<char*>(one));
   argv.push_back(nullptr);
   envp.push_back(nullptr);
   pid_t child = 0;
