@@ -109,7 +109,13 @@ TEST_F(ServiceHostile, AnAgentThatLiesHasNothingFalseGivenOut) {
     ScriptedAgent first(channel("agent-board"), "board", truth);
     ScriptedAgent second(channel("agent-second"), "second", truth);
     ScriptedAgent liar(channel(absl::StrCat("agent-", name)), name, script);
-    for (int i = 0; i < 3; ++i) {
+    // On a busy machine the liar may be asked two things in three studies, none of which leads.
+    const auto is_believed = [&] {
+      const bool found_out = std::string(name) == "half" || wrong;
+      return found_out &&
+             device_of(absl::StrCat("devices/", name, "-0")).leaders_contradicted() == 0;
+    };
+    for (int i = 0; i < 3 || (i < 12 && is_believed()); ++i) {
       const int m = size += 4;
       study(m, /*repeats=*/true);
       EXPECT_GE(look_up(m), 0);
