@@ -134,6 +134,23 @@ std::vector<Expr> wanted_by_epilogue(const Emitter& e, int s) {
   return readers == 1 ? wanted : std::vector<Expr>();
 }
 
+// Whether the epilogue reads what stands at loops of the run, so that it must be there whatever the
+// terms are.
+bool reads_from_run(const Emitter& e, int s) {
+  const std::vector<Stage>& stages = e.nest.stages;
+  const Stage& stage = stages[s];
+  const auto stands_in_run = [&](const ExprNode* read) {
+    return std::any_of(stages.begin(), stages.end(), [&](const Stage& other) {
+      return other.place == Place::kAt && other.host == s && other.tensor == read->index &&
+             find_loop(stage, other.loop) >= run_begin(stage);
+    });
+  };
+  return std::any_of(stage.epilogue.begin(), stage.epilogue.end(), [&](int f) {
+    const std::vector<const ExprNode*> reads = reads_in(e.bodies[f]);
+    return std::any_of(reads.begin(), reads.end(), stands_in_run);
+  });
+}
+
 }  // namespace
 
 std::vector<Guard> guards_of(Emitter& e, int s) {
@@ -141,6 +158,7 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
   const Tensor& tensor = e.tensor(stage.tensor);
   std::vector<Guard> guards;
   if (stage.copy_of >= 0 || tensor.reduce == Reduce::kNone || has_fused_axes(stage)) return guards;
+  if (reads_from_run(e, s)) return guards;
   const std::vector<AxisState> whole = whole_axes(e.nest, s);
   const size_t axes = stage.axes.size();
   const auto add = [&](const Expr& of_tensor, int64_t extent, int64_t divisor, bool multiple,

@@ -351,5 +351,28 @@ TEST(MaskTest, BlocksBeyondACausalMaskAreNotComputed) {
   EXPECT_EQ(causal, (4 + 8 + 12 + 16) * scores + 16 * 17 / 2 * outputs + scaled);
 }
 
+// Where no term counts the copy that stands among them would not be made, which the epilogue reads.
+TEST(MaskTest, WhatTheEpilogueReadsIsThereWhereNothingIsSummed) {
+  const auto program = fused_program(
+      "op p() {\n  in A: i32[16, 12]\n  T[i: 16] = sum[k: 12](A[i, k])\n"
+      "  out Y[i: 16] = where(i < 3, T[i], A[i, 2])\n}\n");
+  const absl::StatusOr<Trace> trace = parse_trace("stage(T, A; 2, -1, 0)\nreverse_inline(Y, T)\n");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  const absl::StatusOr<Nest> nest = replay(fused_start(program), *trace);
+  ASSERT_TRUE(nest.ok()) << nest.status();
+  const std::optional<Scheduled> scheduled = schedule_kernel(*nest, *trace);
+  ASSERT_TRUE(scheduled.has_value());
+  Rng rng(3);
+  const std::vector<Data> in = random_inputs(*program, rng, /*integers=*/true);
+  const Machine machine = machines().front();
+  const absl::StatusOr<Artifact> artifact =
+      machine.backend->build(scheduled->kernel, machine.target);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  const absl::StatusOr<std::unique_ptr<Loaded>> code = load(*artifact);
+  ASSERT_TRUE(code.ok()) << code.status();
+  const std::vector<Data> got = run_guarded(**code, scheduled->kernel, *program, in, {}, true);
+  EXPECT_EQ(got[0].bytes, (*interpret(*program, in))[0].bytes) << print(*nest);
+}
+
 }  // namespace
 }  // namespace lw
