@@ -15,10 +15,9 @@
 namespace lw {
 namespace {
 
-// Shown while parts are searched: all of their trials, and the best of the whole that is known.
+// Shown while parts are searched, for all of them together.
 struct Shown {
   int trials = 0, failed = 0;
-  double elapsed_s = 0, rate = 0;
 };
 
 std::vector<SuiteMember> members_of(const std::vector<Task>& tasks, const TuneHooks& hooks,
@@ -28,7 +27,7 @@ std::vector<SuiteMember> members_of(const std::vector<Task>& tasks, const TuneHo
   for (size_t i = 0; i < tasks.size(); ++i) {
     SuiteMember member{tasks[i], 1, nullptr, nullptr};
     member.progress = [i, shown, &hooks](const TuneProgress& p) {
-      (*shown)[i] = {p.trials, p.failed, 0, p.candidates_per_s};
+      (*shown)[i] = {p.trials, p.failed};
       if (!hooks.progress) return;
       TuneProgress all = p;
       all.trials = all.failed = 0;
@@ -66,10 +65,9 @@ absl::StatusOr<PartsResult> tune_parts(const Task& task, const Trace& scheduled,
   TuneHooks suite;
   ASSIGN_OR_RETURN(const std::vector<TuneResult> tuned,
                    tune_tasks(members_of(tasks, hooks, &shown), *store, each, suite));
-  std::set<std::string> counted;
   std::vector<Trace> traces;
   for (size_t i = 0; i < tuned.size(); ++i) {
-    if (counted.insert(tasks[i].key().workload).second) {
+    if (different.erase(tasks[i].key().workload) > 0) {  // once, however many are alike
       result.trials += tuned[i].trials;
       result.failed += tuned[i].failed;
     }

@@ -229,7 +229,7 @@ class Interiors {
     return std::any_of(path_.begin(), path_.end(), [var](const Loop& l) { return l.var == var; });
   }
 
-  // The condition at the worst of what inner loops do; null: they do not come into it.
+  // The condition at the worst of what inner loops do. Sets `inner` where they come into it.
   Affine at_worst(const Affine& condition, bool* inner) const {
     Affine worst = affine(condition.constant);
     for (const Affine::Term& t : condition.terms) {
