@@ -7,16 +7,18 @@
 //
 // An access is in bounds if index <= elements - 1 and index >= 0 follow. `e <= limit` is proved by
 // the interval of e, or else by adding a fact that cancels one of e's variables (with c * x in e
-// and d * x in the fact f of opposite sign, e <= limit follows from |d| e + |c| f <= |d| limit), to
-// a small depth. Lanes that a mask turns off need no proof. Gathers are clamped by the lowering,
-// and masks that depend on data cannot be followed; both are trusted. A view of a block is in
-// bounds if its first and its last element over the box are.
+// and d * x in the fact f of opposite sign, e <= limit follows from |d| e + |c| f <= |d| limit), or
+// where one is the greatest or least of two, by either of these, to a small depth. Lanes that a
+// mask turns off need no proof. Gathers are clamped by the lowering, and masks that depend on data
+// cannot be followed; both are trusted. A view of a block is in bounds if its first and its last
+// element over the box are.
 #include <algorithm>
 #include <optional>
 
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/blocks.h"
+#include "src/kernel/buffers.h"
 #include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
 #include "src/kernel/quotient.h"
@@ -26,9 +28,14 @@ namespace {
 
 using Wide = __int128;
 constexpr int kProofDepth = 3;
-constexpr int64_t kMostManagedBytes = int64_t{1} << 30;  // the interpreter makes room for them
 
 struct Range { int64_t lo, hi; };
+
+// A variable that is the greatest, or the least, of two.
+struct Extreme {
+  bool greatest;
+  Affine a, b;
+};
 
 // One lane mask: lane l is on only if index + l * stride >= 0, for each of the forms.
 struct LaneForm {
@@ -37,29 +44,6 @@ struct LaneForm {
 };
 
 using Mask = std::optional<std::vector<LaneForm>>;  // empty: unknown
-
-// What is wrong with the buffer; null when nothing.
-const char* buffer_defect(const Kernel& kernel, const Buffer& b) {
-  if (b.elements < 0 || b.elements >= (int64_t{1} << 50)) return "bad number of elements";
-  if (b.scope == Scope::kArgument) {
-    return b.slot >= 0 && b.slot < kernel.arguments ? nullptr : "no such argument";
-  }
-  const bool managed = b.scope == Scope::kManaged;
-  const int memories = static_cast<int>(kernel.managed_bytes.size());
-  if (managed && (b.memory < 0 || b.memory >= memories)) return "no such memory";
-  const int64_t whole = managed                        ? kernel.managed_bytes[b.memory]
-                        : b.scope == Scope::kWorkspace ? kernel.workspace_bytes
-                        : b.scope == Scope::kPrivate   ? kernel.private_bytes
-                                                       : kernel.packed_bytes;
-  // What more a managed memory asks of offsets is its machine's.
-  const int64_t alignment = managed ? size_of(b.type) : kWorkspaceAlignment;
-  if (b.offset < 0 || b.offset % alignment != 0) {
-    return managed ? "offset must be a multiple of an element's size"
-                   : "offset must be a multiple of 64";
-  }
-  return b.offset <= whole && b.elements * size_of(b.type) <= whole - b.offset
-             ? nullptr : "reaches outside its scope";
-}
 
 class Verifier {
  public:
@@ -87,6 +71,7 @@ class Verifier {
     path_ = name;
     in_prepack_ = prepack;
     ranges_.assign(kernel_.variables, std::nullopt);
+    extremes_.assign(kernel_.variables, std::nullopt);
     defined_.assign(kernel_.registers.size(), false);
     masks_.assign(kernel_.registers.size(), std::nullopt);
     trusted_.assign(kernel_.registers.size(), false);
@@ -95,20 +80,9 @@ class Verifier {
   }
 
   void buffers() {
-    for (const Buffer& b : kernel_.buffers) {
-      path_ = "buffer " + b.name;
-      if (const char* defect = buffer_defect(kernel_, b)) fail(defect);
-    }
-    int64_t left = kMostManagedBytes;
-    for (int64_t bytes : kernel_.managed_bytes) {
-      path_ = "managed memories";
-      if (!require(bytes >= 0 && bytes <= left, "must have 0 bytes to 1 GiB together")) break;
-      left -= bytes;
-    }
-    for (const Register& r : kernel_.registers) {
-      path_ = "registers";
-      require(r.lanes >= 1, "a register needs lanes");
-    }
+    error_ = buffers_defect(kernel_);
+    path_ = "registers";
+    for (const Register& r : kernel_.registers) require(r.lanes >= 1, "a register needs lanes");
   }
 
   Range range(const Affine& a) const {
@@ -126,6 +100,7 @@ class Verifier {
     if (range(e).hi <= limit) return true;
     if (depth == 0) return false;
     for (const Affine::Term& t : e.terms) {
+      if (at_most_either(e, t, limit, depth)) return true;
       for (const Affine& fact : facts_) {
         for (const Affine::Term& u : fact.terms) {
           if (u.var != t.var || (u.coefficient > 0) == (t.coefficient > 0)) continue;
@@ -136,6 +111,16 @@ class Verifier {
       }
     }
     return false;
+  }
+
+  // That e is at most the limit whichever of the two the term's variable is, where it is the
+  // greater one and counts for more, or the less and counts against.
+  bool at_most_either(const Affine& e, const Affine::Term& t, int64_t limit, int depth) const {
+    const std::optional<Extreme>& of = extremes_[t.var];
+    if (!of || of->greatest != (t.coefficient > 0)) return false;
+    const Affine rest = e - variable(t.var, t.coefficient);
+    return at_most(rest + of->a * t.coefficient, limit, depth - 1) &&
+           at_most(rest + of->b * t.coefficient, limit, depth - 1);
   }
 
   void in_bounds(const Buffer& b, const Affine& index) {
@@ -306,10 +291,12 @@ class Verifier {
       }
       case Stmt::IntOp::kMin:
         if (!enter(s.var, {std::min(a.lo, b.lo), std::min(a.hi, b.hi)})) return;
+        extremes_[s.var] = Extreme{false, s.a, s.b};
         fact(s.a - variable(s.var));
         return fact(s.b - variable(s.var));
       case Stmt::IntOp::kMax:
         if (!enter(s.var, {std::max(a.lo, b.lo), std::max(a.hi, b.hi)})) return;
+        extremes_[s.var] = Extreme{true, s.a, s.b};
         fact(variable(s.var) - s.a);
         return fact(variable(s.var) - s.b);
       case Stmt::IntOp::kRegister:
@@ -487,6 +474,7 @@ class Verifier {
   bool in_prepack_ = false, in_parallel_ = false;
   int64_t items_ = 1;                      // of the loop around
   std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
+  std::vector<std::optional<Extreme>> extremes_;  // by variable
   std::vector<Affine> facts_;                 // each >= 0 here
   std::vector<Quotient> quotients_;           // whose variables are in scope
   std::vector<bool> defined_, trusted_;       // by register

@@ -58,6 +58,8 @@ Affine Emitter::emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64
   stmt.b = b;
   stmt.divisor = divisor;
   const int var = stmt.var;
+  if (op == Stmt::IntOp::kMin || op == Stmt::IntOp::kMax)
+    extremes[var] = {op == Stmt::IntOp::kMax, a, b};
   emit(std::move(stmt));
   return variable(var);
 }
@@ -112,7 +114,9 @@ static int64_t saturate(__int128 value) {
   return static_cast<int64_t>(std::clamp<__int128>(value, -kLimit, kLimit));
 }
 
-Interval range_of(const Emitter& e, const Affine& a) {
+// By the ranges of its variables; where `extremes` of these may be told apart, of the first that is
+// one of two, by what both lead to: 24 i - max(24 i - 1, 0) is 1 or 24 i, of which the less.
+static Interval range_within(const Emitter& e, const Affine& a, int extremes) {
   Interval range{a.constant, a.constant};
   for (const Affine::Term& term : a.terms) {
     const Interval& v = e.var_range[term.var];
@@ -120,7 +124,25 @@ Interval range_of(const Emitter& e, const Affine& a) {
     range.lo = saturate(range.lo + c * (c > 0 ? v.lo : v.hi));
     range.hi = saturate(range.hi + c * (c > 0 ? v.hi : v.lo));
   }
+  if (extremes == 0 || a.terms.size() < 2) return range;
+  for (const Affine::Term& term : a.terms) {
+    const auto it = e.extremes.find(term.var);
+    if (it == e.extremes.end()) continue;
+    const Affine rest = a - variable(term.var, term.coefficient);
+    const Interval one = range_within(e, rest + it->second.a * term.coefficient, extremes - 1);
+    const Interval two = range_within(e, rest + it->second.b * term.coefficient, extremes - 1);
+    const bool greatest = it->second.greatest == (term.coefficient > 0);
+    const auto either = [&](int64_t x, int64_t y) { return greatest ? std::max(x, y) : std::min(x, y); };
+    range.lo = std::max(range.lo, either(one.lo, two.lo));
+    range.hi = std::min(range.hi, either(one.hi, two.hi));
+    break;
+  }
   return range;
+}
+
+Interval range_of(const Emitter& e, const Affine& a) {
+  constexpr int kExtremes = 3;
+  return range_within(e, a, kExtremes);
 }
 
 bool known_at_least_zero(const Emitter& e, const Affine& a) {

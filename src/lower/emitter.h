@@ -57,6 +57,11 @@ struct Emitter {
   Kernel kernel;
   std::vector<Stmt>* out = nullptr;        // where statements go
   std::vector<Interval> var_range;         // of every integer variable
+  struct Extreme {
+    bool greatest;
+    Affine a, b;
+  };
+  absl::flat_hash_map<int, Extreme> extremes;  // variables that are the least or greatest of two
   std::vector<Expr> bodies;                // effective body per stage
   std::vector<Storage> home;               // per tensor: what readers without a copy read
   std::vector<Storage> copies;             // per stage: of copy stages
@@ -97,6 +102,7 @@ struct Emitter {
   absl::flat_hash_map<int, int64_t> slot_elements_;
 };
 
+// Of all values that it may have; of what follows a least or greatest of two, of either.
 Interval range_of(const Emitter& e, const Affine& a);
 bool known_at_least_zero(const Emitter& e, const Affine& a);  // by ranges and assumptions
 Index make_index(const Emitter& e, const Affine& base, int64_t lane, int lanes);

@@ -264,6 +264,27 @@ TEST(KernelVerifier, FollowsTailsThroughMinimaAndMasks) {
           .ok());
 }
 
+// Where a block reaches back beyond the beginning of what it reads, it begins there: whichever of the
+// two it is, rows of the block are counted from it.
+TEST(KernelVerifier, FollowsDifferencesToTheGreaterOfTwo) {
+  const auto accepts = [](const std::string& body) {
+    return verify(parse("kernel f arguments=1 variables=3 workspace=0 private=0 packed=0\n"
+                        "buffer X f32 10 argument 0\nregisters f32x1 1\nbody {\n"
+                        "for v0 < 12 {\n" + body + "}\n}\n")).ok();
+  };
+  // 8 rows and one before them: 8 v0 - v1 is 1, in the first block 0.
+  const std::string begin = "int v1 = max 8*v0 - 1, 0\n";
+  EXPECT_TRUE(accepts(begin + "r0 = load X[8*v0 - v1] stride 0\n"));
+  EXPECT_TRUE(accepts(begin + "r0 = load X[8*v0 - v1 + 8] stride 0\n"));
+  EXPECT_FALSE(accepts(begin + "r0 = load X[8*v0 - v1 - 1] stride 0\n"));
+  EXPECT_FALSE(accepts(begin + "r0 = load X[8*v0 - v1 + 9] stride 0\n"));
+  // And moved back, so that it ends with the last row.
+  const std::string both = begin + "int v2 = min v1, 85\n";
+  EXPECT_TRUE(accepts(both + "r0 = load X[8*v0 - v2] stride 0\n"));
+  EXPECT_TRUE(accepts(both + "r0 = load X[8*v0 - v2 + 6] stride 0\n"));
+  EXPECT_FALSE(accepts(both + "r0 = load X[8*v0 - v2 + 7] stride 0\n"));
+}
+
 // What a register asserted is forgotten with what it held: where a loop sets it anew, the next
 // iteration finds that.
 TEST(KernelVerifier, ForgetsMasksThatAreSetAnew) {
