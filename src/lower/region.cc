@@ -314,6 +314,17 @@ static int taken_over(const Emitter& e, int s, const std::vector<Range>& region)
   return -1;
 }
 
+// Elements to put between the rows of what is kept at a loop where they would all begin in the same
+// few sets of a cache, and at addresses that processors compare by their low 12 bits take a load for
+// one that follows a store. Two steps of a stencil over rows of 4 KiB take 1.4 times as long so.
+static int64_t spread(const Emitter& e, const Stage& owner, const std::vector<int64_t>& shape,
+                      int64_t element) {
+  constexpr int64_t kApart = 2048, kLine = 64;
+  if (owner.place != Place::kAt || owner.copy_of >= 0 || e.items > 1 || shape.size() < 2) return 0;
+  const bool rows = std::any_of(shape.begin(), shape.end() - 1, [](int64_t n) { return n > 1; });
+  return rows && shape.back() * element % kApart == 0 ? kLine / element : 0;
+}
+
 void allocate(Emitter& e, int s, const std::vector<Range>& region, const Affine& iteration) {
   const Stage& stage = e.nest.stages[s];
   if (const int t = taken_over(e, s, region); t >= 0) {
@@ -344,10 +355,10 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region, const Affine&
                                                                        : 1;
       size *= (n + whole - 1) / whole * whole;
     }
-    storage.pad = o.pad;
-    if (o.pad > 0) {
+    storage.pad = o.pad > 0 ? o.pad : spread(e, o, storage.shape, size_of(type));
+    if (storage.pad > 0) {
       const int64_t row = storage.block_dim >= 0 ? storage.block : storage.shape.back();
-      size = size / row * (row + o.pad);
+      size = size / row * (row + storage.pad);
     }
     if (size * size_of(type) > e.options.max_workspace_bytes && e.failure.ok()) {
       e.failure = infeasible("the workspace is too large");

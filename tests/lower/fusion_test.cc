@@ -100,6 +100,31 @@ TEST(FusionTest, WindowsShareBlocksOfRows) {
   }
 }
 
+// The rows that a block needs of what stands at it are there: only the picture's own edge is asked
+// for. And they do not all begin in the same sets of a cache.
+TEST(FusionTest, RowsOfABlockAreReadUncheckedAndSpread) {
+  const Nest start = fused_start(fused_program(
+      "op p() {\n  in X: f32[96, 1024]\n"
+      "  A[y: 96, x: 1024] = X[y, x] + pad(X[y + 1, x], 0)\n"
+      "  out Y[y: 96, x: 1024] = A[y, x] + pad(A[y - 1, x], 0)\n}\n"));
+  const absl::StatusOr<Nest> nest = replay(
+      start, *parse_trace("split(Y, y; 24, 0)\ncompute_at(A, Y; 1)\nregister_tile(A, x; 64, 0)\n"
+                          "register_tile(Y, y.1, x; 4, 64, 0, 0)"));
+  ASSERT_TRUE(nest.ok()) << nest.status();
+  const absl::StatusOr<Kernel> kernel = lower(*nest);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  for (const Buffer& buffer : kernel->buffers) {
+    if (buffer.name == "A") EXPECT_EQ(buffer.elements, 25 * (1024 + 16));
+  }
+  const std::string text = print(*kernel);
+  // Of the four rows of a tile only the first may be the picture's.
+  const size_t second = text.find("+ 1024] =");
+  ASSERT_NE(second, std::string::npos) << text;
+  EXPECT_NE(text.substr(text.rfind("store A["), second - text.rfind("store A[")).find("lanemask"),
+            std::string::npos) << text;
+  EXPECT_EQ(text.find("lanemask", second), std::string::npos) << text;
+}
+
 TEST(FusionTest, EpiloguesLeaveNoIntermediateBehind) {
   const std::string head = "op p() {\n  in A: f32[48, 40]\n  in B: f32[40, 80]\n"
                            "  in R: f32[48, 80]\n  in s: f32[80]\n"
