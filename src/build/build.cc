@@ -1,6 +1,6 @@
 #include "src/build/build.h"
 
-#include "src/build/interpreter.h"
+#include "src/build/interpreter/interpreter.h"
 #include "src/build/llvm_backend.h"
 #include "src/build/npu/backend.h"
 #include "src/build/simt/backend.h"

@@ -1,6 +1,6 @@
 // The operations of blocks as rows of one table: their words in the text, how many sources they
 // have, which types they take. An operation is its line in BlockOp (kernel.h), its row here, its
-// code in src/build/interpret_block.cc and, where a target has instructions for it, in the encoder
+// code in src/build/interpreter/interpret_block.cc and, where a target has instructions for it, in the encoder
 // of that family.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The operations of kernels as rows of one table: what stands in the text after the operation's
 // word, which is also what the hash covers, and what the verifier asks of types and lanes. An
 // operation is its line in Op (kernel.h), its row here, and what the backends make of it: a row in
-// src/build/execute.cc and a case in src/build/llvm_memory.cc.
+// src/build/interpreter/execute.cc and a case in src/build/llvm_memory.cc.
 #pragma once
 
 #include <string_view>

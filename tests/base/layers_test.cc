@@ -38,7 +38,7 @@ const std::vector<std::string> kStory = {
     "tuner_db/", "tuner_db/records/", "include/loopwright/lookup.h", "tuner_db/ladder/",
     "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
     "include/loopwright/tuning.h", "src/search/", "src/build/context.h", "src/build/build.h", "src/build/npu/",
-    "src/build/interpret_block.", "src/build/lanes.", "src/build/execute.",
+    "src/build/interpreter/interpret_block.", "src/build/interpreter/lanes.", "src/build/interpreter/execute.",
     "src/build/simt/",
     "src/build/", "src/measure/run/timing.", "src/measure/run/caches.",
     "src/measure/machine/processors.", "src/runner/",

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "src/build/execute.h"
+#include "src/build/interpreter/execute.h"
 
 namespace lw {
 

@@ -1,10 +1,10 @@
 // Executes kernels without generating code, lane by lane, with the semantics that kernel.h states:
 // the second implementation that the LLVM backend is compared with, and a portable one
-// (src/build/execute.h does the work).
-#include "src/build/interpreter.h"
+// (src/build/interpreter/execute.h does the work).
+#include "src/build/interpreter/interpreter.h"
 
 #include "src/base/check.h"
-#include "src/build/execute.h"
+#include "src/build/interpreter/execute.h"
 
 namespace lw {
 namespace {

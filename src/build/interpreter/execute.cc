@@ -1,5 +1,5 @@
-// Values of one operation come from src/build/lanes.h; what remains here is order and memory.
-#include "src/build/execute.h"
+// Values of one operation come from src/build/interpreter/lanes.h; what remains here is order and memory.
+#include "src/build/interpreter/execute.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,8 +10,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
-#include "src/build/interpret_block.h"
-#include "src/build/lanes.h"
+#include "src/build/interpreter/interpret_block.h"
+#include "src/build/interpreter/lanes.h"
 #include "src/expr/element.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/blocks.h"

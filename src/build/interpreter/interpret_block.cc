@@ -1,6 +1,6 @@
 // A row is what lies along the last extent. Its elements travel as doubles or as int64_t, as lanes
 // do in the interpreter, but all of a row at once: which types they have is asked once a row.
-#include "src/build/interpret_block.h"
+#include "src/build/interpreter/interpret_block.h"
 
 #include <algorithm>
 #include <cstring>
