@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "llvm/Analysis/AliasAnalysis.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -73,6 +74,10 @@ class Ops {
 // exponent, is like it.
 llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b = nullptr);
 llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b);
+
+// Weaves the chains that lead to the marked values into each other (llvm_interleave.cc).
+void interleave(llvm::Function& function, llvm::AAResults& aliases, const Target& target);
+void mark_math(llvm::Value* value);
 
 // What LLVM may use of any processor of the triple; the target's features come on top.
 std::string_view baseline_cpu(const Target& target);

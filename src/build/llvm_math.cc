@@ -129,26 +129,32 @@ class Math {
   // Adding it puts the nearest integer into the low bits of the sum.
   double magic() const { return single_ ? 0x1.8p23 : 0x1.8p52; }
 
-  // 2^n for an integral n in the range of normal exponents.
+  // 2^n for an n in the range of normal exponents that stands in the low bits of an integer.
   Value* power_of_two(Value* n) {
-    Value* low = as_bits(add(n, number(magic())));
-    return as_number(b_.CreateAdd(b_.CreateShl(low, mantissa()), bits(one_bits())));
+    return as_number(b_.CreateAdd(b_.CreateShl(n, mantissa()), bits(one_bits())));
   }
 
-  // n = x / ln 2 rounded and r = x - n ln 2.
-  void reduce(Value* x, Value** n, Value** r) {
-    *n = sub(fma(x, number(1.4426950408889634), number(magic())), number(magic()));
-    *r = fma(*n, number(single_ ? -kLn2High32 : -kLn2High64), x);
-    *r = fma(*n, number(single_ ? -kLn2Low32 : -kLn2Low64), *r);
+  // n = x / ln 2 rounded, which comes in the low bits of `magic` + n, and r = x - n ln 2.
+  struct Reduced {
+    Value *shifted, *n, *r;
+  };
+  Reduced reduce(Value* x) {
+    Reduced result;
+    result.shifted = fma(x, number(1.4426950408889634), number(magic()));
+    result.n = sub(result.shifted, number(magic()));
+    result.r = fma(result.n, number(single_ ? -kLn2High32 : -kLn2High64), x);
+    result.r = fma(result.n, number(single_ ? -kLn2Low32 : -kLn2Low64), result.r);
+    return result;
   }
 
   std::span<const double> exp_coefficients() const {
     return single_ ? std::span<const double>(kExp32) : std::span<const double>(kExp64);
   }
 
-  Value* scale(Value* p, Value* n);
+  Value* scale(Value* p, const Reduced& by);
   Value* scale_natively(Value* p, Value* n);
   Value* exp(Value* x, Value* low);
+  Value* exp_above(Value* x, Value* low);
   Value* split(Value* x, Value** exponent);
   Value* log(Value* x);
   Value* tanh(Value* x);
@@ -175,11 +181,15 @@ class Math {
 // ------------------------------------------------------------------------------ exp
 
 // p * 2^n rounded once, also where it overflows or is denormal.
-Value* Math::scale(Value* p, Value* n) {
+Value* Math::scale(Value* p, const Reduced& by) {
   const unsigned native = single_ ? 16 : 8;
-  if (ops_.has("avx512f") && lanes_ >= native && lanes_ % native == 0) return scale_natively(p, n);
-  Value* half = sub(fma(n, number(0.5), number(magic())), number(magic()));
-  return mul(mul(p, power_of_two(half)), power_of_two(sub(n, half)));
+  if (ops_.has("avx512f") && lanes_ >= native && lanes_ % native == 0)
+    return scale_natively(p, by.n);
+  // In two steps, whose product alone may be out of range. Above the low bits there are zeros, half
+  // of `magic` included, up to those that the shift to the exponent drops.
+  Value* n = as_bits(by.shifted);
+  Value* half = b_.CreateLShr(n, 1);
+  return mul(mul(p, power_of_two(half)), power_of_two(b_.CreateSub(n, half)));
 }
 
 Value* Math::scale_natively(Value* p, Value* n) {
@@ -213,30 +223,32 @@ Value* Math::scale_natively(Value* p, Value* n) {
 }
 
 // e^(x + low); `low` may be null. The limits are where the result has become infinite, or zero.
-Value* Math::exp(Value* x, Value* low) {
-  x = at_least(single_ ? -104 : -746, at_most(single_ ? 89 : 710, x));
-  Value *n, *r;
-  reduce(x, &n, &r);
-  if (low != nullptr) r = add(r, low);
+Value* Math::exp(Value* x, Value* low) { return exp_above(at_most(single_ ? 89 : 710, x), low); }
+
+// Of an x that is not above what has a result.
+Value* Math::exp_above(Value* x, Value* low) {
+  x = at_least(single_ ? -104 : -746, x);
+  const Reduced by = reduce(x);
+  Value* r = low == nullptr ? by.r : add(by.r, low);
   Value* q = horner(r, exp_coefficients());
-  return scale(fma(fma(q, r, number(1)), r, number(1)), n);
+  return scale(fma(fma(q, r, number(1)), r, number(1)), by);
 }
 
 // expm1(2|x|) / (expm1(2|x|) + 2), which does not cancel anywhere.
 Value* Math::tanh(Value* x) {
   Value* size = abs(x);
   size = at_most(single_ ? 20 : 40, add(size, size));
-  Value *n, *r;
-  reduce(size, &n, &r);
+  const Reduced by = reduce(size);
+  Value* r = by.r;
   Value* q = horner(r, exp_coefficients());
-  Value* power = power_of_two(n);
+  Value* power = power_of_two(as_bits(by.shifted));
   Value* p = fma(mul(r, r), q, r);                      // e^r - 1
   Value* e = fma(power, p, sub(power, number(1)));
   return with_sign(b_.CreateFDiv(e, add(e, number(2))), x);
 }
 
 Value* Math::sigmoid(Value* x) {
-  Value* e = exp(b_.CreateFNeg(abs(x)), nullptr);
+  Value* e = exp_above(b_.CreateFNeg(abs(x)), nullptr);
   Value* top = b_.CreateSelect(b_.CreateFCmpOLT(x, number(0)), e, number(1));
   return b_.CreateFDiv(top, add(e, number(1)));
 }
@@ -435,7 +447,7 @@ Value* Math::pow(Value* x, Value* y) {
 
 }  // namespace
 
-llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b) {
+static llvm::Value* one_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b) {
   llvm::Type* type = a->getType();
   if (op != ExprOp::kPow) return Math(ops, type).unary(op, a);
   if (type->getScalarType()->isDoubleTy()) return Math(ops, type).pow(a, b);
@@ -444,6 +456,12 @@ llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b) {
   llvm::Value* x = builder.CreateFPExt(a, wide);
   llvm::Value* y = builder.CreateFPExt(b, wide);
   return builder.CreateFPTrunc(Math(ops, wide).pow(x, y), type);
+}
+
+llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b) {
+  llvm::Value* result = one_math(op, ops, a, b);
+  if (op != ExprOp::kSqrt && op != ExprOp::kRsqrt) mark_math(result);
+  return result;
 }
 
 }  // namespace lw

@@ -210,6 +210,78 @@ TEST(Math, EveryNumberOfLanesGivesTheSame) {
   }
 }
 
+// Four exponentials, each of what `load` names, each stored before the next is read.
+std::string chains(const std::string& load) {
+  std::string body;
+  for (int n = 0; n < 4; ++n) {
+    const std::string at = "[" + std::to_string(8 * n) + "] ";
+    body += "    r0 = load " + load + at + "stride 1\n    r1 = exp r0\n    store Y" + at +
+            "= r1 stride 1\n";
+  }
+  return "kernel f arguments=2 variables=1 workspace=0 private=0 packed=0\n"
+         "buffer X f32 40 argument 0\nbuffer Y f32 40 argument 1 written\n"
+         "registers f32x8 2\nbody {\n  for v0 < 2 {\n" +
+         body + "  }\n}\n";
+}
+
+// None waits for the one before: all are read, and then computed beside each other.
+TEST(Math, ChainsAreWoven) {
+  for (const Machine& machine : machines()) {
+    if (machine.name == "interpreter") continue;
+    const auto text = machine.backend->text(kernel_of(chains("X")), machine.target, "llvm");
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_LT(text->rfind("load <8 x float>"), text->find("store <8 x float>")) << *text;
+  }
+}
+
+// Of a NaN, whatever its lower bits are.
+TEST(Math, NaNsStayNaNs) {
+  for (const Machine& machine : machines()) {
+    if (machine.name == "interpreter") continue;
+    for (const Function& function : kFunctions) {
+      std::unique_ptr<Loaded> code = load_on(machine, unary_kernel(function.name, "f32", 16));
+      ASSERT_NE(code, nullptr);
+      std::vector<float> x(kBatch), y(kBatch);
+      for (int64_t i = 0; i < kBatch; ++i) {
+        const uint32_t low = static_cast<uint32_t>(i * 521 + 1) & 0x3fffff;
+        x[i] = std::bit_cast<float>(0x7fc00000 | low | (i % 2 == 0 ? 0x80000000 : 0));
+      }
+      lw_context context = {};
+      context.workers = 1;
+      void* buffers[] = {x.data(), y.data()};
+      code->run(&context, buffers);
+      for (int64_t i = 0; i < kBatch; ++i)
+        ASSERT_TRUE(std::isnan(y[i])) << machine.name << " " << function.name << " " << i;
+    }
+  }
+}
+
+// e^(e^x) where each is read from what the one before stored: those keep their order.
+TEST(Math, WovenChainsReadWhatWasStored) {
+  std::string body = "kernel f arguments=2 variables=0 workspace=0 private=0 packed=0\n"
+                     "buffer X f32 8 argument 0\nbuffer Y f32 40 argument 1 written\n"
+                     "registers f32x8 2\nbody {\n  r0 = load X[0] stride 1\n"
+                     "  store Y[0] = r0 stride 1\n";
+  for (int n = 0; n < 4; ++n) {
+    body += "  r0 = load Y[" + std::to_string(8 * n) + "] stride 1\n  r1 = exp r0\n  store Y[" +
+            std::to_string(8 * n + 8) + "] = r1 stride 1\n";
+  }
+  for (const Machine& machine : machines()) {
+    std::unique_ptr<Loaded> code = load_on(machine, kernel_of(body + "}\n"));
+    ASSERT_NE(code, nullptr);
+    std::vector<float> x(8, -2), y(40);
+    lw_context context = {};
+    context.workers = 1;
+    void* buffers[] = {x.data(), y.data()};
+    code->run(&context, buffers);
+    float expected = -2;
+    for (int n = 0; n < 5; ++n) {
+      for (int l = 0; l < 8; ++l) EXPECT_NEAR(y[8 * n + l], expected, 1e-5 * expected * expected);
+      expected = std::exp(expected);
+    }
+  }
+}
+
 // The operation `times` times in a row.
 Kernel repeated_kernel(const std::string& operation, const std::string& type, int lanes,
                        int times) {
