@@ -143,6 +143,15 @@ bool is_plain(const Loop& loop) {
   return loop.parts.size() == 1 && loop.parts[0].tile == 1 && loop.kind == LoopKind::kSerial;
 }
 
+bool is_unscheduled(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const auto hosted = [&](const Stage& other) { return other.host == stage; };
+  return s.place == Place::kRoot && s.copy_of < 0 && s.factored_axis < 0 && s.axis_value.empty() &&
+         s.copies.empty() && s.prefetches.empty() && !s.non_temporal &&
+         s.loops.size() == s.axes.size() && std::all_of(s.loops.begin(), s.loops.end(), is_plain) &&
+         std::none_of(nest.stages.begin(), nest.stages.end(), hosted);
+}
+
 absl::StatusOr<int> loop_position(const Stage& stage, std::string_view name) {
   const int position = find_loop(stage, name);
   if (position < 0) return infeasible(concat(stage.name, " has no loop ", name));

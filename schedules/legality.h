@@ -26,6 +26,8 @@ absl::Status expect(const Step& step, const Arity& arity);
 absl::StatusOr<int> target_stage(const Nest& nest, const Step& step);
 // Whether the loop runs over single points of one axis, one after the other.
 bool is_plain(const Loop& loop);
+// Whether the stage stands at the root as it was made, its loops in place, but for what is inlined.
+bool is_unscheduled(const Nest& nest, int stage);
 absl::StatusOr<int> loop_position(const Stage& stage, std::string_view name);
 
 // Decodes a tail policy.

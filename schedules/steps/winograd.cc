@@ -372,19 +372,6 @@ class Rewriter {
   Axis points_, tiles_;
 };
 
-bool is_unscheduled(const Nest& nest, int stage) {
-  const Stage& s = nest.stages[stage];
-  const auto plain = [](const Loop& loop) {
-    return loop.kind == LoopKind::kSerial && loop.parts.size() == 1 && loop.parts[0].tile == 1;
-  };
-  const auto hosted = [&](const Stage& other) { return other.host == stage; };
-  return s.place == Place::kRoot && s.copy_of < 0 && s.factored_axis < 0 && s.axis_value.empty() &&
-         s.copies.empty() && s.prefetches.empty() && !s.non_temporal &&
-         s.loops.size() == s.axes.size() &&
-         std::all_of(s.loops.begin(), s.loops.end(), plain) &&
-         std::none_of(nest.stages.begin(), nest.stages.end(), hosted);
-}
-
 absl::Status apply_winograd(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {2, 2, 1, 1}));
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
