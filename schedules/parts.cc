@@ -40,6 +40,13 @@ bool is_or_is_partial(const std::string& stage, const std::string& tensor) {
   return stage == tensor || stage == concat(tensor, ".rf");
 }
 
+// "Y.pre", "Y.pre2": what a map of the whole has computed before it. Its own part has that too.
+bool is_precomputed(const Program& whole, const std::string& stage) {
+  return std::any_of(whole.tensors.begin(), whole.tensors.end(), [&](const Tensor& t) {
+    return stage.starts_with(concat(t.name, ".pre"));
+  });
+}
+
 std::string tensor_name(size_t i) { return concat("t", i); }
 std::string axis_name(size_t tensor, size_t i) { return concat("x", tensor, "y", i); }
 
@@ -124,6 +131,7 @@ std::vector<Part> parts_of(const Program& whole, const Nest& scheduled) {
     const Stage& stage = scheduled.stages[s];
     if (stage.copy_of >= 0) continue;
     const std::string& name = scheduled.program->tensors[stage.tensor].name;
+    if (is_precomputed(whole, name)) continue;
     const auto defined = std::find_if(whole.tensors.begin(), whole.tensors.end(),
                                       [&](const Tensor& t) { return is_or_is_partial(name, t.name); });
     if (defined == whole.tensors.end()) return {};

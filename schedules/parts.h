@@ -21,7 +21,7 @@ struct Part {
 // The parts of a scheduled program, in the order in which they run: for each stage at the root what
 // stands at its loops, runs on its tile or is evaluated inside of it; the latter may be in several
 // parts. `whole`: as it was written. None where the schedule has made tensors that no definition of
-// the whole is.
+// the whole is, but for what it computes before maps, which is theirs.
 std::vector<Part> parts_of(const Program& whole, const Nest& scheduled);
 
 // The traces of all parts as one of the whole. Hints that do not apply there (a result that others
