@@ -31,6 +31,9 @@ struct Operand {
   const Access* access = nullptr;
   double stride = 1;
   double pieces = 1;  // that a dot product's group is put together from
+  // Another one reads the same so many rows of the tile earlier; -1: none does.
+  int shared_axis = -1;
+  double rows_apart = 0;
 };
 
 class Tiler {
@@ -59,6 +62,7 @@ class Tiler {
     for (size_t a = 0; a < sizes.size(); ++a) full[a] = cost_.box_at(cost_.tile)[a];
     find_window(full);
     for (const Access& access : cost_.body.accesses) operands_.push_back(operand(access, full));
+    if (!cost_.body.reduces) find_shared(full);
     times_ = 1;
     for (int l = 0; l < cost_.depth; ++l) times_ *= cost_.trips[l];
     times_ *= share_of_hosts(analysis_, cost_);
@@ -164,6 +168,11 @@ class Tiler {
     const double places = taps(access, cost_.box_at(0));
     const double lines = target_.vector_bytes / kLineBytes;
     if (places > 1) return 1 + lines * machine_.crossing_loads * (1 - 1 / places);
+    // The neighbour of what a map of a grid computes.
+    const IndexForm* last = access.dims.empty() ? nullptr : &access.dims.back();
+    const bool beside = last != nullptr && last->terms.size() == 1 && !cost_.body.reduces &&
+                        last->constant % cost_.lanes != 0;
+    if (beside) return 1 + lines * machine_.crossing_loads;
     for (const Array& array : cost_.arrays) {
       if (array.tensor != access.tensor || array.written) continue;
       if (array.local || array.row_stride_bytes <= 0) return 1;
@@ -201,6 +210,7 @@ class Tiler {
   // The share of the points in the tile at which the operand is at a place of its own, where
   // windows overlap and are loaded so.
   double distinct(const Operand& o, const std::vector<double>& size) const {
+    if (o.shared_axis >= 0) return std::min(1.0, o.rows_apart / size[o.shared_axis]);
     if (!window_ || o.access->gathers || o.pieces > 1) return 1;
     double share = 1;
     for (const IndexForm& form : o.access->dims) {
@@ -213,6 +223,41 @@ class Tiler {
       share *= std::min(1.0, places / points);
     }
     return share;
+  }
+
+  // Of a map whose tile has several rows: reads of one tensor that lie rows of it apart.
+  void find_shared(const std::vector<double>& full) {
+    for (int a = 0; a < cost_.axes(); ++a) {
+      if (full[a] < 2 || a == cost_.vector_axis) continue;
+      for (Operand& o : operands_) {
+        for (const Operand& other : operands_) {
+          const double rows = rows_between(*other.access, *o.access, a);
+          if (rows <= 0 || (o.shared_axis == a && rows >= o.rows_apart)) continue;
+          o.shared_axis = a;
+          o.rows_apart = rows;
+        }
+      }
+    }
+  }
+
+  // How many points of `axis` later the one reads where the other does; 0: nowhere.
+  static double rows_between(const Access& earlier, const Access& later, int axis) {
+    if (earlier.tensor != later.tensor || earlier.gathers || later.gathers) return 0;
+    double rows = 0;
+    for (size_t d = 0; d < later.dims.size(); ++d) {
+      const IndexForm &a = earlier.dims[d], &b = later.dims[d];
+      if (a.terms.size() != b.terms.size()) return 0;
+      for (size_t t = 0; t < a.terms.size(); ++t) {
+        const bool same = a.terms[t].axis == b.terms[t].axis &&
+                          a.terms[t].coefficient() == b.terms[t].coefficient();
+        if (!same) return 0;
+      }
+      if (a.constant == b.constant) continue;
+      const double step = stride_of(b, axis);
+      if (rows != 0 || step == 0 || b.terms.size() != 1) return 0;
+      rows = static_cast<double>(b.constant - a.constant) / step;
+    }
+    return rows == std::floor(rows) ? rows : 0;
   }
 
   // Of the full tile.

@@ -93,6 +93,8 @@ struct Cpu {
   double issue_per_cycle;
   double fma_latency;
   double bf16_dot_share = 1;               // of the rate of multiply-adds
+  bool small_complexes = false;            // a few cores share a last level, which is near them
+  bool halves = false;                     // vectors of 512 bits are two of 256 to the memory ports
 };
 
 // Measured on one of them; since they multiply bf16 in tiles they do it slowly in vectors.
@@ -126,10 +128,10 @@ Cpu amd_cpu(int family, int model) {
     case 0x17: return {model >= 0x30 ? "znver2" : "znver1", 0, 5, 5};
     case 0x19: {
       const bool fourth = (model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0xaf);
-      return {fourth ? "znver4" : "znver3", 1, 6, 4};
+      return {fourth ? "znver4" : "znver3", 1, 6, 4, 1, true, fourth};
     }
-    case 0x1a: return {"znver5", 2, 8, 4};
-    default: return {nullptr, 1, 6, 4};
+    case 0x1a: return {"znver5", 2, 8, 4, 1, true};
+    default: return {nullptr, 1, 6, 4, 1, true};
   }
 }
 
@@ -192,7 +194,7 @@ std::string described_cpu() {
 }
 
 // Sizes of the levels that sysfs describes; the built-in target's remain for the others.
-void detect_caches(bool virtual_machine, std::vector<CacheLevel>* caches) {
+void detect_caches(bool virtual_machine, const Cpu& cpu, std::vector<CacheLevel>* caches) {
   const std::string base = described_cpu();
   const int threads = count_list(read_line(base + "topology/thread_siblings_list"));
   int64_t second = 0;
@@ -208,7 +210,7 @@ void detect_caches(bool virtual_machine, std::vector<CacheLevel>* caches) {
       cache.bytes = bytes / cores;
       if (name == "L2") second = cache.bytes;
       if (name == "L3" && virtual_machine && second > 0)
-        cache.bytes = std::min(cache.bytes, 4 * second);
+        cache.bytes = std::min(cache.bytes, (cpu.small_complexes ? 16 : 4) * second);
     }
   }
 }
@@ -230,6 +232,15 @@ void adjust_to(const Cpu& found, Target* target) {
   if (part.vector_bytes > 16) part.issue_per_cycle = found.issue_per_cycle;
   const bool wide = part.vector_bytes == 64;
   const double rate = wide ? std::max(1.0, found.fma_512_per_cycle) : 2;
+  if (wide && found.halves) part.loads_per_cycle = 1, part.stores_per_cycle = 0.5;
+  if (found.small_complexes) {
+    // Of a Zen 4, of copies as of reads; streaming stores beside reads.
+    for (CacheLevel& cache : target->caches) {
+      if (cache.name == "L2") cache.read_bytes_per_cycle = cache.write_bytes_per_cycle = 29;
+      if (cache.name == "L3") cache.read_bytes_per_cycle = cache.write_bytes_per_cycle = 26;
+      if (cache.name == "DRAM") cache.write_bytes_per_cycle = 12;
+    }
+  }
   for (Atom& atom : target->atoms) {
     if (!part.fma) break;
     atom.per_cycle = atom.a == Type::kBF16 ? rate * found.bf16_dot_share : rate;
@@ -259,7 +270,8 @@ absl::StatusOr<Target> host_target() {
   }
   target.name = "host";
   target.features = features;
-  adjust_to(host_cpu(features), &target);
+  const Cpu cpu = host_cpu(features);
+  adjust_to(cpu, &target);
 
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -267,7 +279,7 @@ absl::StatusOr<Target> host_target() {
     target.cores = std::max(1, CPU_COUNT(&allowed));
   }
   target.ghz = detect_ghz(target.ghz);
-  detect_caches(bit(Cpuid(1).ecx, 31), &target.caches);
+  detect_caches(bit(Cpuid(1).ecx, 31), cpu, &target.caches);
   return target;
 #else
   return absl::UnimplementedError("no target describes this machine; name one instead of 'host'");
