@@ -284,6 +284,8 @@ Body make_body(const Nest& nest, int stage) {
   // counts.
   body.fma = body.reduces && tensor.reduce == Reduce::kSum && term->op == ExprOp::kMul &&
              term->type == tensor.type && cpu(*nest.target).fma && is_float(tensor.type);
+  const bool product = term->op == ExprOp::kMul && term->args[0] != term->args[1];
+  body.drifts = body.reduces && tensor.reduce == Reduce::kSum && is_float(tensor.type) && !product;
   if (s.dot_axis >= 0) {
     const std::optional<DotFactors> factors = dot_factors(*nest.target, expr, tensor.type);
     if (factors) body.dot = factors->atom;

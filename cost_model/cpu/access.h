@@ -61,6 +61,7 @@ struct Body {
   absl::InlinedVector<Multiple, 2> multiples;
   bool reduces = false;
   bool fma = false;     // sum of a product: one instruction a step
+  bool drifts = false;  // sum of floats that may all have one sign, so that errors add up
   const Atom* dot = nullptr;  // or one for a group of steps
   double branches = 0;  // selects and bound tests per point
 };

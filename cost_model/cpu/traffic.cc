@@ -241,6 +241,16 @@ class Traffic {
 
 void find_traffic(const Nest& nest, Analysis& analysis) { Traffic(nest, analysis).run(); }
 
+// A sum of thousands of like terms in one accumulator drifts beyond what a kernel promises
+// (docs/numbers.md), and then it is no answer: those that are added in runs are asked first.
+static double distrust(const StageCost& cost) {
+  constexpr double kTrusted = 512;
+  if (!cost.body.drifts) return 1;
+  double terms = cost.depth_unroll;
+  for (int l = cost.run; l < cost.tile; ++l) terms *= cost.trips[l];
+  return 1 + 0.5 * std::log2(std::max(1.0, terms / kTrusted));
+}
+
 void combine(const Nest& nest, Analysis& analysis) {
   const Target& target = *nest.target;
   const Costs& machine = costs(target);
@@ -268,6 +278,7 @@ void combine(const Nest& nest, Analysis& analysis) {
     const double overhead =
         (threads > 1 ? 1 : machine.serial_region) * lw::cpu(target).parallel_overhead_us;
     if (cost.tasks > 1) cost.wall_cycles += cost.regions * overhead * target.ghz * 1000;
+    cost.wall_cycles *= distrust(cost);
     if (!cost.timed) continue;
     total += cost.wall_cycles;
     if (cost.wall_cycles > worst) worst = cost.wall_cycles, analysis.main = s;
