@@ -38,6 +38,7 @@ constexpr Costs kCpu = with_operations({
     .store_wait = 15,
     .decoded_slots = 2500,
     .undecoded_issue = 2,
+    .port_overlap = 0.15,
     .serial_region = 0.05,
     .fits_below = 0.6,
     .lost_above = 1.2,

@@ -41,6 +41,8 @@ struct Costs {
   double store_wait;                       // until a store can be read from the cache
   double decoded_slots;                    // longer bodies leave the cache of decoded instructions
   double undecoded_issue;                  // instructions a cycle then
+  double port_overlap;                     // share of the cycles of a tile's loads and stores, or of
+                                           // its arithmetic, whichever are fewer, that shows
   double serial_region;                    // of parallel_overhead_us, with one thread
 
   // Of memory.

@@ -168,6 +168,18 @@ Shape shape_of(const Storage& storage, const double* box, double bytes, const Ta
   return shape;
 }
 
+// By how much the reads of the tensor lie apart in dimension `d`, beyond what each covers: of a
+// stencil's, by its width.
+double spread(const StageCost& cost, const Access& access, size_t d) {
+  int64_t first = access.dims[d].constant, last = first;
+  for (const Access& other : cost.body.accesses) {
+    if (other.tensor != access.tensor || other.epilogue != access.epilogue) continue;
+    first = std::min(first, other.dims[d].constant);
+    last = std::max(last, other.dims[d].constant);
+  }
+  return static_cast<double>(last - first);
+}
+
 // Adds what the access touches inside each position.
 void fill(const Nest& nest, const StageCost& cost, const Access& access, const Storage& storage,
           Array& array) {
@@ -190,8 +202,11 @@ void fill(const Nest& nest, const StageCost& cost, const Access& access, const S
       changed = moves && cost.share_at(p)[a] != cost.share_at(p - 1)[a];
     }
     if (changed) {
-      for (size_t d = 0; d < rank; ++d)
-        box[d] = extent(access.dims[d], cost.share_at(p), static_cast<double>(whole[d]));
+      for (size_t d = 0; d < rank; ++d) {
+        const double size = static_cast<double>(whole[d]);
+        const double own = extent(access.dims[d], cost.share_at(p), size);
+        box[d] = array.written ? own : std::min(size, own + spread(cost, access, d));
+      }
       shape = shape_of(storage, box.data(), array.element_bytes, *nest.target);
     }
     array.run_bytes[p] = std::min(array.run_bytes[p], shape.run * array.element_bytes);

@@ -322,8 +322,8 @@ class Tiler {
     for (const Ops& ops : cost_.body.ops) {
       if (ops.epilogue != epilogue) continue;
       const double slots = ops.slots * count(ops.axes & within, size);
-      mix.arithmetic += slots;
-      mix.issue += slots;
+      (ops.divides ? mix.divisions : mix.arithmetic) += slots;
+      mix.issue += ops.divides ? 1 : slots;
     }
   }
 
@@ -403,10 +403,14 @@ class Tiler {
   }
 
   double bound(const Mix& mix, double latency) const {
-    return std::max({mix.arithmetic / per_cycle_,
-                     (mix.arithmetic + 2 * mix.shuffles) / (2 * per_cycle_), mix.shuffles,
-                     mix.loads / target_.loads_per_cycle, mix.stores / target_.stores_per_cycle,
-                     mix.issue / issue_rate(cost_.body_slots), latency});
+    const double memory = std::max(mix.loads / target_.loads_per_cycle,
+                                   mix.stores / target_.stores_per_cycle);
+    const double others = std::max({mix.arithmetic / per_cycle_, mix.divisions / per_cycle_,
+                                    (mix.arithmetic + 2 * mix.shuffles) / (2 * per_cycle_),
+                                    mix.shuffles, mix.issue / issue_rate(cost_.body_slots),
+                                    latency});
+    // The less of the two is not hidden altogether.
+    return std::max(memory, others) + machine_.port_overlap * std::min(memory, others);
   }
 
   double latency(const std::vector<double>& size) const {

@@ -202,13 +202,24 @@ class Traffic {
       if (prefetched(cost, array)) waits *= machine_.asked_for;
       // Rows that fall into the same few sets evict each other whatever runs ahead.
       if (b == 0) {
-        const double evicted = lost(array.crowded[array.until], capacity(0));
+        const double evicted = lost(crowded(cost, array), capacity(0));
         waits = std::max(waits, evicted * machine_.evicted_wait * from.latency_cycles);
       }
       sum += array.moved[b] * std::max(read, waits);
       if (array.written) sum += array.moved[b] * write;
     }
     return sum;
+  }
+
+  // What the array occupies of the nearest cache inside a tile; of rows a page apart, with those of
+  // other arrays, which are in the same sets.
+  static double crowded(const StageCost& cost, const Array& array) {
+    double all = array.crowded[array.until];
+    for (const Array& other : cost.arrays) {
+      if (&other != &array && array.reused_rows_conflict && other.reused_rows_conflict)
+        all += other.crowded[other.until];
+    }
+    return all;
   }
 
   // Inside the innermost loop that walks along memory.

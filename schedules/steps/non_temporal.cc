@@ -22,6 +22,22 @@ bool stores_output(const Nest& nest, int stage) {
   return nest.program->tensors[nest.stages[last].tensor].role == Role::kOutput && s.copy_of < 0;
 }
 
+// Whether some vectors of a row are stored under a mask, which no store past the caches can be: lines
+// that are written in both ways take several times as long.
+bool masks_some(const Stage& stage) {
+  if (stage.loops.empty() || stage.loops.back().kind != LoopKind::kVector) return false;
+  const int lanes_along = stage.loops.back().parts[0].axis;
+  for (int l = 0; l < static_cast<int>(stage.loops.size()); ++l) {
+    const Loop& loop = stage.loops[l];
+    for (int p = 0; p < static_cast<int>(loop.parts.size()); ++p) {
+      const LoopPart& part = loop.parts[p];
+      if (part.axis != lanes_along || loop.tail != Tail::kMask) continue;
+      if (range_of(stage, l, p) % part.tile != 0) return true;
+    }
+  }
+  return false;
+}
+
 absl::Status apply_non_temporal(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
   ASSIGN_OR_RETURN(const int stage, storing_stage(nest, step));
@@ -35,7 +51,7 @@ absl::Status apply_non_temporal(Nest& nest, const Step& step) {
 std::vector<Decision> non_temporal_domain(const Nest& nest, const Step& step) {
   const absl::StatusOr<int> stage = storing_stage(nest, step);
   if (!stage.ok()) return {};
-  if (!stores_output(nest, *stage)) return {{0}};
+  if (!stores_output(nest, *stage) || masks_some(nest.stages[*stage])) return {{0}};
   return {{0}, {1}};
 }
 

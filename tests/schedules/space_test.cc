@@ -71,6 +71,20 @@ TEST(Space, TilesDepthwiseConvolutionsAlongTheirWindows) {
   }
 }
 
+// Of rows whose last vectors are masked none is stored past the caches: lines would be written both
+// ways.
+TEST(Space, StoresWholeRowsPastTheCaches) {
+  for (const auto& [tail, choices] : {std::pair("0", 2u), {"1", 1u}}) {
+    const absl::StatusOr<Trace> trace = parse_trace(
+        std::string("register_tile(Y, j; 48, ") + tail + ")\nnon_temporal(Y; 0)");
+    ASSERT_TRUE(trace.ok());
+    const absl::StatusOr<Nest> nest =
+        replay(start_of({"softmax", "M=64", "N=1024"}), {trace->begin(), trace->end() - 1});
+    ASSERT_TRUE(nest.ok()) << nest.status();
+    EXPECT_EQ(trace->back().kind->domain(*nest, trace->back()).size(), choices) << tail;
+  }
+}
+
 // A transposed convolution of odd size: tiles that begin at the same phase know which taps count.
 TEST(Space, TilesOfRowsKeepTheirPhase) {
   const Nest start = start_of(
