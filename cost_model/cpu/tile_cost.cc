@@ -322,8 +322,8 @@ class Tiler {
     for (const Ops& ops : cost_.body.ops) {
       if (ops.epilogue != epilogue) continue;
       const double slots = ops.slots * count(ops.axes & within, size);
-      (ops.divides ? mix.divisions : mix.arithmetic) += slots;
-      mix.issue += ops.divides ? 1 : slots;
+      mix.arithmetic += slots;
+      mix.issue += slots;
     }
   }
 
@@ -405,7 +405,7 @@ class Tiler {
   double bound(const Mix& mix, double latency) const {
     const double memory = std::max(mix.loads / target_.loads_per_cycle,
                                    mix.stores / target_.stores_per_cycle);
-    const double others = std::max({mix.arithmetic / per_cycle_, mix.divisions / per_cycle_,
+    const double others = std::max({mix.arithmetic / per_cycle_,
                                     (mix.arithmetic + 2 * mix.shuffles) / (2 * per_cycle_),
                                     mix.shuffles, mix.issue / issue_rate(cost_.body_slots),
                                     latency});
