@@ -136,17 +136,17 @@ double trips_at(const Analysis& a, int outward) {
   return l >= 0 && l < static_cast<int>(cost.trips.size()) ? cost.trips[l] : 1;
 }
 
-// P: predicted, that is, made of the draft's times or cycles.
-#define FEATURE(name, expression, predicted)                 \
+// P: predicted, that is, made of the draft's times or cycles; all of one version.
+#define FEATURE(name, expression, predicted, version)        \
   {                                                          \
     name, [](const Nest& nest, const Analysis& a) -> float { \
       (void)nest;                                            \
       (void)a;                                               \
       return expression;                                     \
-    }, predicted                                             \
+    }, predicted, version                                    \
   }
-#define F(name, expression) FEATURE(name, expression, false)
-#define P(name, expression) FEATURE(name, expression, true)
+#define F(name, expression) FEATURE(name, expression, false, 1)
+#define P(name, expression) FEATURE(name, expression, true, 2)
 
 // A value for each feature.
 struct Row {
