@@ -28,6 +28,8 @@ namespace {
 
 using Wide = __int128;
 constexpr int kProofDepth = 3;
+constexpr int kProofParts = 12;            // more than lowering looks at (lower/emitter.cc), for
+                                           // several dimensions together
 
 struct Range { int64_t lo, hi; };
 
@@ -99,8 +101,8 @@ class Verifier {
   bool at_most(const Affine& e, int64_t limit, int depth) const {
     if (range(e).hi <= limit) return true;
     if (depth == 0) return false;
+    if (at_most_by_parts(e, limit, depth == kProofDepth ? kProofParts : depth)) return true;
     for (const Affine::Term& t : e.terms) {
-      if (at_most_either(e, t, limit, depth)) return true;
       for (const Affine& fact : facts_) {
         for (const Affine::Term& u : fact.terms) {
           if (u.var != t.var || (u.coefficient > 0) == (t.coefficient > 0)) continue;
@@ -113,14 +115,21 @@ class Verifier {
     return false;
   }
 
-  // That e is at most the limit whichever of the two the term's variable is, where it is the
-  // greater one and counts for more, or the less and counts against.
-  bool at_most_either(const Affine& e, const Affine::Term& t, int64_t limit, int depth) const {
-    const std::optional<Extreme>& of = extremes_[t.var];
-    if (!of || of->greatest != (t.coefficient > 0)) return false;
-    const Affine rest = e - variable(t.var, t.coefficient);
-    return at_most(rest + of->a * t.coefficient, limit, depth - 1) &&
-           at_most(rest + of->b * t.coefficient, limit, depth - 1);
+  // That e is at most the limit, by its interval after the greatest and least of two in it have
+  // become either of these: both must do where it matters which, else one. The last defined first,
+  // as others may be parts of it.
+  bool at_most_by_parts(const Affine& e, int64_t limit, int left) const {
+    if (range(e).hi <= limit) return true;
+    const Affine::Term* last = nullptr;
+    for (const Affine::Term& t : e.terms)
+      if (extremes_[t.var] && (last == nullptr || t.var > last->var)) last = &t;
+    if (last == nullptr || left == 0) return false;
+    const Extreme& of = *extremes_[last->var];
+    const Affine rest = e - variable(last->var, last->coefficient);
+    const bool both = of.greatest == (last->coefficient > 0);
+    const bool first = at_most_by_parts(rest + of.a * last->coefficient, limit, left - 1);
+    if (first != both) return first;
+    return at_most_by_parts(rest + of.b * last->coefficient, limit, left - 1);
   }
 
   void in_bounds(const Buffer& b, const Affine& index) {

@@ -247,6 +247,46 @@ TEST(FusionTest, BlocksOfRowsAreFoundByClass) {
   EXPECT_FALSE(blocks_of(built_in({"softmax"})));
 }
 
+// What maps use at costs is computed once for its axes: statistics of channels and groups, divisors
+// of columns, and values of two sets of axes. Under any schedule of the space that comes to the same.
+TEST(FusionTest, WhatIsComputedBeforeMapsIsTheSame) {
+  const std::string bodies[] = {
+      "  in X: f32[40, 6, 5]\n  in s: f32[6, 5]\n"
+      "  v[g: 6] = sum[p: 40, c: 5](X[p, g, c] * X[p, g, c]) / 200\n"
+      "  out Y[p: 40, g: 6, c: 5] = X[p, g, c] * rsqrt(v[g] + 1) * s[g, c]\n}\n",
+      "  in X: f32[3, 33, 20]\n  E[b: 3, i: 33, j: 20] = exp(X[b, i, j])\n"
+      "  total[b: 3, j: 20] = sum[i: 33](E[b, i, j])\n"
+      "  out Y[b: 3, i: 33, j: 20] = E[b, i, j] / total[b, j]\n}\n",
+      "  in X: f32[4, 24, 17]\n  in a: f32[4, 17]\n  in b: f32[17]\n"
+      "  out Y[n: 4, p: 24, c: 17] = X[n, p, c] * exp(a[n, c]) * tanh(b[c]) + tanh(b[c])\n}\n"};
+  Rng rng(20261128);
+  for (const std::string& body : bodies) {
+    const auto program = fused_program("op p() {\n" + body);
+    const std::vector<Data> in = random_inputs(*program, rng, false);
+    const absl::StatusOr<std::vector<Data>> want = interpret(*program, in);
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (const Machine& machine : machines()) {
+      const Nest start = make_nest(program, std::make_shared<const Target>(machine.target), 1);
+      const std::vector<Sketch> space = sketches_with(make_space(start), "precompute");
+      ASSERT_FALSE(space.empty()) << body;
+      for (int n = 0; n < 6; ++n) {
+        const std::optional<Scheduled> drawn = draw_kernel(start, space, rng, 20);
+        ASSERT_TRUE(drawn) << body;
+        const std::unique_ptr<Loaded> code = load_on(machine, drawn->kernel);
+        ASSERT_TRUE(code);
+        const Data got = run_guarded(*code, drawn->kernel, *program, in, {}, n % 2 == 0)[0];
+        for (size_t e = 0; e < got.bytes.size() / 4; ++e) {
+          const double expected = load_element(Type::kF32, (*want)[0].bytes.data(), e);
+          ASSERT_NEAR(load_element(Type::kF32, got.bytes.data(), e), expected,
+                      1e-5 * (1 + std::abs(expected)))
+              << machine.name << ", element " << e << " of\n" << body << drawn->schedule;
+        }
+      }
+    }
+  }
+}
+
+
 TEST(FusionTest, ScalarsHaveNoRowsToShare) {
   const Nest start = fused_start(fused_program(
       "op p() {\n  in X: f32[40, 8]\n  T[i: 40] = sum[j: 8](X[i, j])\n"

@@ -268,7 +268,7 @@ TEST(KernelVerifier, FollowsTailsThroughMinimaAndMasks) {
 // two it is, rows of the block are counted from it.
 TEST(KernelVerifier, FollowsDifferencesToTheGreaterOfTwo) {
   const auto accepts = [](const std::string& body) {
-    return verify(parse("kernel f arguments=1 variables=3 workspace=0 private=0 packed=0\n"
+    return verify(parse("kernel f arguments=1 variables=8 workspace=0 private=0 packed=0\n"
                         "buffer X f32 10 argument 0\nregisters f32x1 1\nbody {\n"
                         "for v0 < 12 {\n" + body + "}\n}\n")).ok();
   };
@@ -283,6 +283,13 @@ TEST(KernelVerifier, FollowsDifferencesToTheGreaterOfTwo) {
   EXPECT_TRUE(accepts(both + "r0 = load X[8*v0 - v2] stride 0\n"));
   EXPECT_TRUE(accepts(both + "r0 = load X[8*v0 - v2 + 6] stride 0\n"));
   EXPECT_FALSE(accepts(both + "r0 = load X[8*v0 - v2 + 7] stride 0\n"));
+  // Of distances, in two dimensions.
+  const std::string far = "int v1 = max -4*v0 - 3, 4*v0\nint v2 = max v1, 0\nint v3 = min v2, 47\n"
+                          "for v4 < 9 {\nint v5 = max v4, -v4\nint v6 = max v5, 0\n"
+                          "int v7 = min v6, 22\nr0 = load X[4*v0 + v4 - v3 - v7";
+  EXPECT_TRUE(accepts(far + "] stride 0\n}\n"));
+  EXPECT_FALSE(accepts(far + " + 10] stride 0\n}\n"));
+  EXPECT_FALSE(accepts(far + " - 1] stride 0\n}\n"));
 }
 
 // What a register asserted is forgotten with what it held: where a loop sets it anew, the next
