@@ -35,7 +35,14 @@ class TraceWriter {
   Trace write(Nest& nest, int steps) {
     Trace trace;
     for (int n = 0; n < steps; ++n) {
-      Step step = draw(nest);
+      // What takes a stage as it was written has its chance before others have scheduled it.
+      Step step;
+      if (n == 0 && favoured_.empty() && chance(60)) {
+        step.kind = find_step("precompute");
+        step.names.push_back(nest.stages.back().name);
+      } else {
+        step = draw(nest);
+      }
       if (step.kind == nullptr) continue;
       ++attempted;
       Nest next = nest;
@@ -66,7 +73,7 @@ class TraceWriter {
     if (kind == "reverse_inline" || kind == "compute_at" || kind == "stage" || kind == "prefetch") {
       if (!add_relation(nest, index, kind, step)) return {};
     } else if (kind != "inline_producer" && kind != "non_temporal" && kind != "slide" &&
-               !add_loops(stage, kind, step)) {
+               kind != "precompute" && !add_loops(stage, kind, step)) {
       return {};
     }
     decide(nest, step);

@@ -39,6 +39,9 @@ class ProgramWriter {
     if (chance(12)) return window();
     if (chance(8)) return chain();
     if (chance(15)) return narrow_product();
+    if (type_ == "f32" || type_ == "f64") {
+      if (chance(25)) return scaled();
+    }
     std::string text = "op p() {\n";
     const int64_t inputs = 1 + rng_.below(3);
     for (int64_t n = 0; n < inputs; ++n) {
@@ -171,6 +174,29 @@ class ProgramWriter {
     return concat(text, "  O", results, " = sum[j: ", keys, "](", weights, point, " * ",
                   typed("V", "j, e"), ")\n  out Y", results, " = O[", b, "i, e]",
                   late ? divided : " + 1", "\n}\n");
+  }
+
+  // A map with factors that only some of its axes move, at the cost of a root each; of squares it is
+  // exact.
+  std::string scaled() {
+    static constexpr const char* kAxes[] = {"p", "g", "c"};
+    const std::vector<int64_t> shape = {extent(), extent(), extent()};
+    std::string inputs = concat("  in A: ", type_, shape_text(shape), "\n");
+    std::string value = "A[p, g, c]";
+    for (int n = 0; n < 2; ++n) {
+      std::vector<int64_t> some;
+      std::string indices;
+      for (int a = 0; a < 3; ++a) {
+        if (some.empty() ? a < 2 && chance(50) : chance(50)) continue;
+        some.push_back(shape[a]);
+        indices += concat(indices.empty() ? "" : ", ", kAxes[a]);
+      }
+      const std::string name = concat("B", n), read = concat(name, "[", indices, "]");
+      inputs += concat("  in ", name, ": ", type_, shape_text(some), "\n");
+      value = concat(value, chance(70) ? " * " : " + ", "sqrt(", read, " * ", read, ")");
+    }
+    return concat("op p() {\n", inputs, "  out Y[p: ", shape[0], ", g: ", shape[1], ", c: ",
+                  shape[2], "] = ", value, "\n}\n");
   }
 
   // A product of matrices of narrow types, either way round and perhaps padded or conditional.
