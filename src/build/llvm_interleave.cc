@@ -1,8 +1,8 @@
-// Chains beside each other. An exponential is some twenty operations, each of which waits for the one
-// before: 80 cycles, of which two or three fit what a processor looks ahead over. The results of a
-// tile do not depend on each other, but their code stands one after the other. Here several are
-// woven into one: what is furthest from its end comes first. Of a sigmoid 1.2 to 1.5 times as many
-// in a second come out.
+// Chains beside each other. An exponential is some twenty operations, each of which waits for the
+// one before: 80 cycles, of which two or three fit what a processor looks ahead over. The results
+// of a tile do not depend on each other, but their code stands one after the other. Here several
+// are woven into one: what is furthest from its end comes first. Of a sigmoid 1.2 to 1.5 times as
+// many in a second come out.
 //
 // Only results that elementary functions lead to (`mark_math`): products of matrices are in the
 // order that their registers want. Accesses that may touch the same element keep their order.

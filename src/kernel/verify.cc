@@ -5,11 +5,8 @@
 //          affine definitions say of their variable), and
 //   which registers are defined, and for lane masks, which affine form each lane asserts.
 //
-// An access is in bounds if index <= elements - 1 and index >= 0 follow. `e <= limit` is proved by
-// the interval of e, or else by adding a fact that cancels one of e's variables (with c * x in e
-// and d * x in the fact f of opposite sign, e <= limit follows from |d| e + |c| f <= |d| limit), or
-// where one is the greatest or least of two, by either of these, to a small depth. Lanes that a
-// mask turns off need no proof. Gathers are clamped by the lowering, and masks that depend on data
+// An access is in bounds if index <= elements - 1 and index >= 0 follow (known.h). Lanes that a mask
+// turns off need no proof. Gathers are clamped by the lowering, and masks that depend on data
 // cannot be followed; both are trusted. A view of a block is in bounds if its first and its last
 // element over the box are.
 #include <algorithm>
@@ -20,24 +17,14 @@
 #include "src/kernel/blocks.h"
 #include "src/kernel/buffers.h"
 #include "src/kernel/groups.h"
+#include "src/kernel/known.h"
 #include "src/kernel/ops.h"
 #include "src/kernel/quotient.h"
 
 namespace lw {
 namespace {
 
-using Wide = __int128;
-constexpr int kProofDepth = 3;
-constexpr int kProofParts = 12;            // more than lowering looks at (lower/emitter.cc), for
-                                           // several dimensions together
-
-struct Range { int64_t lo, hi; };
-
-// A variable that is the greatest, or the least, of two.
-struct Extreme {
-  bool greatest;
-  Affine a, b;
-};
+using Range = Known::Range;
 
 // One lane mask: lane l is on only if index + l * stride >= 0, for each of the forms.
 struct LaneForm {
@@ -72,12 +59,12 @@ class Verifier {
   void walk(const std::vector<Stmt>& body, const char* name, bool prepack) {
     path_ = name;
     in_prepack_ = prepack;
-    ranges_.assign(kernel_.variables, std::nullopt);
-    extremes_.assign(kernel_.variables, std::nullopt);
+    known_.ranges.assign(kernel_.variables, std::nullopt);
+    known_.extremes.assign(kernel_.variables, std::nullopt);
     defined_.assign(kernel_.registers.size(), false);
     masks_.assign(kernel_.registers.size(), std::nullopt);
     trusted_.assign(kernel_.registers.size(), false);
-    facts_.clear();
+    known_.facts.clear();
     list(body);
   }
 
@@ -87,63 +74,20 @@ class Verifier {
     for (const Register& r : kernel_.registers) require(r.lanes >= 1, "a register needs lanes");
   }
 
-  Range range(const Affine& a) const {
-    Wide lo = a.constant, hi = a.constant;
-    for (const Affine::Term& t : a.terms) {
-      const Range r = *ranges_[t.var];
-      lo += Wide{t.coefficient} * (t.coefficient > 0 ? r.lo : r.hi);
-      hi += Wide{t.coefficient} * (t.coefficient > 0 ? r.hi : r.lo);
-    }
-    const Wide limit = INT64_MAX;
-    return {static_cast<int64_t>(std::max(lo, -limit)), static_cast<int64_t>(std::min(hi, limit))};
-  }
-
-  bool at_most(const Affine& e, int64_t limit, int depth) const {
-    if (range(e).hi <= limit) return true;
-    if (depth == 0) return false;
-    if (at_most_by_parts(e, limit, depth == kProofDepth ? kProofParts : depth)) return true;
-    for (const Affine::Term& t : e.terms) {
-      for (const Affine& fact : facts_) {
-        for (const Affine::Term& u : fact.terms) {
-          if (u.var != t.var || (u.coefficient > 0) == (t.coefficient > 0)) continue;
-          const int64_t c = std::abs(t.coefficient), d = std::abs(u.coefficient);
-          if (c > (1 << 30) || d > (1 << 30) || std::abs(limit) > (int64_t{1} << 60) / d) continue;
-          if (at_most(e * d + fact * c, limit * d, depth - 1)) return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  // That e is at most the limit, by its interval after the greatest and least of two in it have
-  // become either of these: both must do where it matters which, else one. The last defined first,
-  // as others may be parts of it.
-  bool at_most_by_parts(const Affine& e, int64_t limit, int left) const {
-    if (range(e).hi <= limit) return true;
-    const Affine::Term* last = nullptr;
-    for (const Affine::Term& t : e.terms)
-      if (extremes_[t.var] && (last == nullptr || t.var > last->var)) last = &t;
-    if (last == nullptr || left == 0) return false;
-    const Extreme& of = *extremes_[last->var];
-    const Affine rest = e - variable(last->var, last->coefficient);
-    const bool both = of.greatest == (last->coefficient > 0);
-    const bool first = at_most_by_parts(rest + of.a * last->coefficient, limit, left - 1);
-    if (first != both) return first;
-    return at_most_by_parts(rest + of.b * last->coefficient, limit, left - 1);
-  }
+  Range range(const Affine& a) const { return known_.range(a); }
 
   void in_bounds(const Buffer& b, const Affine& index) {
-    if (!at_most(index, b.elements - 1, kProofDepth)) {
+    if (!known_.at_most(index, b.elements - 1)) {
       fail("access to " + b.name + " may reach element " + std::to_string(range(index).hi) +
            " of " + std::to_string(b.elements));
     }
-    if (!at_most(affine(0) - index, 0, kProofDepth)) {
+    if (!known_.at_most(affine(0) - index, 0)) {
       fail("access to " + b.name + " may reach element " + std::to_string(range(index).lo));
     }
   }
 
   void list(const std::vector<Stmt>& list) {
-    const size_t facts = facts_.size(), quotients = quotients_.size();
+    const size_t facts = known_.facts.size(), quotients = quotients_.size();
     const std::string outer = path_;
     for (size_t i = 0; i < list.size() && error_.empty(); ++i) {
       path_ = outer + "[" + std::to_string(i) + "]";
@@ -153,7 +97,7 @@ class Verifier {
     for (const Stmt& s : list) {
       if (s.kind == Stmt::Kind::kInt && s.var >= 0 && s.var < kernel_.variables) leave(s.var);
     }
-    facts_.resize(facts);
+    known_.facts.resize(facts);
     quotients_.resize(quotients);
   }
 
@@ -169,16 +113,17 @@ class Verifier {
 
   bool enter(int var, Range range) {
     if (!require(var >= 0 && var < kernel_.variables, "no such variable") ||
-        !require(!ranges_[var].has_value(), "the variable is already in use")) {
+        !require(!known_.ranges[var].has_value(), "the variable is already in use")) {
       return false;
     }
-    ranges_[var] = range;
+    known_.ranges[var] = range;
     return true;
   }
 
   // The variable's name may be given to another: forget what was known in terms of it.
   void leave(int var) {
-    ranges_[var] = std::nullopt;
+    known_.ranges[var] = std::nullopt;
+    known_.extremes[var] = std::nullopt;
     for (Mask& mask : masks_) {
       if (!mask.has_value()) continue;
       for (const LaneForm& form : *mask) {
@@ -193,7 +138,7 @@ class Verifier {
 
   bool known(const Affine& a) {
     for (const Affine::Term& t : a.terms) {
-      if (!require(t.var >= 0 && t.var < kernel_.variables && ranges_[t.var].has_value(),
+      if (!require(t.var >= 0 && t.var < kernel_.variables && known_.ranges[t.var].has_value(),
                    "a variable is used outside of its scope")) {
         return false;
       }
@@ -241,23 +186,23 @@ class Verifier {
   }
 
   void branch(const Stmt& s) {
-    const size_t facts = facts_.size();
+    const size_t facts = known_.facts.size();
     for (const Affine& condition : s.conditions) {
       if (!known(condition)) return;
-      facts_.push_back(condition);
-      bound_quotients(quotients_, condition, &facts_);
+      known_.facts.push_back(condition);
+      bound_quotients(quotients_, condition, &known_.facts);
     }
     const std::string outer = path_;
     const std::vector<bool> before = defined_;
     path_ = outer + ".then";
     list(s.body);
-    facts_.resize(facts);
+    known_.facts.resize(facts);
     std::vector<bool> after = defined_;
     defined_ = before;
     if (error_.empty()) path_ = outer + ".else";
-    if (s.conditions.size() == 1) facts_.push_back(s.conditions[0] * -1 - affine(1));
+    if (s.conditions.size() == 1) known_.facts.push_back(s.conditions[0] * -1 - affine(1));
     list(s.otherwise);
-    facts_.resize(facts);
+    known_.facts.resize(facts);
     for (size_t i = 0; i < after.size(); ++i) defined_[i] = defined_[i] && after[i];
     forget_masks(s.body);
     forget_masks(s.otherwise);
@@ -266,7 +211,7 @@ class Verifier {
   void integer(const Stmt& s) {
     if (!known(s.a) || !known(s.b)) return;
     const Range a = range(s.a), b = range(s.b);
-    const auto fact = [&](const Affine& f) { facts_.push_back(f); };
+    const auto fact = [&](const Affine& f) { known_.facts.push_back(f); };
     switch (s.int_op) {
       case Stmt::IntOp::kAffine:
         if (!enter(s.var, a)) return;
@@ -300,12 +245,12 @@ class Verifier {
       }
       case Stmt::IntOp::kMin:
         if (!enter(s.var, {std::min(a.lo, b.lo), std::min(a.hi, b.hi)})) return;
-        extremes_[s.var] = Extreme{false, s.a, s.b};
+        known_.extremes[s.var] = Known::Extreme{false, s.a, s.b};
         fact(s.a - variable(s.var));
         return fact(s.b - variable(s.var));
       case Stmt::IntOp::kMax:
         if (!enter(s.var, {std::max(a.lo, b.lo), std::max(a.hi, b.hi)})) return;
-        extremes_[s.var] = Extreme{true, s.a, s.b};
+        known_.extremes[s.var] = Known::Extreme{true, s.a, s.b};
         fact(variable(s.var) - s.a);
         return fact(variable(s.var) - s.b);
       case Stmt::IntOp::kRegister:
@@ -463,17 +408,17 @@ class Verifier {
       return;
     }
     if (!masks_[s.mask].has_value()) return;
-    const size_t facts = facts_.size();
+    const size_t facts = known_.facts.size();
     for (int l = 0; l < lanes && error_.empty(); ++l) {
       bool on = true;
       for (const LaneForm& form : *masks_[s.mask]) {
         const Affine fact = whole_numbers(form.index + affine(l * form.stride));
         on = on && range(fact).hi >= 0;
-        facts_.push_back(fact);
-        bound_quotients(quotients_, fact, &facts_);
+        known_.facts.push_back(fact);
+        bound_quotients(quotients_, fact, &known_.facts);
       }
       if (on) in_bounds(b, s.index + affine(l * s.stride));
-      facts_.resize(facts);
+      known_.facts.resize(facts);
     }
   }
 
@@ -482,9 +427,7 @@ class Verifier {
   std::string error_, path_;
   bool in_prepack_ = false, in_parallel_ = false;
   int64_t items_ = 1;                      // of the loop around
-  std::vector<std::optional<Range>> ranges_;  // by variable; empty: not in scope
-  std::vector<std::optional<Extreme>> extremes_;  // by variable
-  std::vector<Affine> facts_;                 // each >= 0 here
+  Known known_;                               // of the variables in scope
   std::vector<Quotient> quotients_;           // whose variables are in scope
   std::vector<bool> defined_, trusted_;       // by register
   std::vector<Mask> masks_;                   // by register

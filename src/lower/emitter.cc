@@ -132,7 +132,9 @@ static Interval range_within(const Emitter& e, const Affine& a, int extremes) {
     const Interval one = range_within(e, rest + it->second.a * term.coefficient, extremes - 1);
     const Interval two = range_within(e, rest + it->second.b * term.coefficient, extremes - 1);
     const bool greatest = it->second.greatest == (term.coefficient > 0);
-    const auto either = [&](int64_t x, int64_t y) { return greatest ? std::max(x, y) : std::min(x, y); };
+    const auto either = [&](int64_t x, int64_t y) {
+      return greatest ? std::max(x, y) : std::min(x, y);
+    };
     range.lo = std::max(range.lo, either(one.lo, two.lo));
     range.hi = std::min(range.hi, either(one.hi, two.hi));
     break;

@@ -292,6 +292,21 @@ TEST(KernelVerifier, FollowsDifferencesToTheGreaterOfTwo) {
   EXPECT_FALSE(accepts(far + " - 1] stride 0\n}\n"));
 }
 
+// Blocks that are moved back so that they end with the last row, and lanes that a mask turns off.
+TEST(KernelVerifier, FollowsTheLesserOfTwoUnderMasks) {
+  const auto accepts = [](const std::string& more) {
+    return verify(parse("kernel f arguments=1 variables=4 workspace=0 private=0 packed=0\n"
+                        "buffer X f32 12 argument 0\nregisters f32x2 1\nregisters boolx2 1\n"
+                        "body {\nfor v0 < 3 {\nfor v1 < 2 {\nint v2 = min 4*v0, 6\n"
+                        "int v3 = min 3*v1, 1\nr1 = lanemask -3*v1 + 3 stride -1\n"
+                        "r0 = load X[12*v0 + 3*v1 - 3*v2 - v3" + more +
+                        "] stride 1 mask r1\n}\n}\n}\n")).ok();
+  };
+  EXPECT_TRUE(accepts(" + 3"));
+  EXPECT_FALSE(accepts(" + 4"));
+  EXPECT_FALSE(accepts(" - 1"));
+}
+
 // What a register asserted is forgotten with what it held: where a loop sets it anew, the next
 // iteration finds that.
 TEST(KernelVerifier, ForgetsMasksThatAreSetAnew) {
