@@ -269,6 +269,25 @@ double overlapping(const IndexForm& form, int vector_axis, AxisMask axes, const 
   return follows ? std::min(places, span) : 1;
 }
 
+double rows_between(const Access& earlier, const Access& later, int axis) {
+  if (earlier.tensor != later.tensor || earlier.gathers || later.gathers) return 0;
+  double rows = 0;
+  for (size_t d = 0; d < later.dims.size(); ++d) {
+    const IndexForm &a = earlier.dims[d], &b = later.dims[d];
+    if (a.terms.size() != b.terms.size()) return 0;
+    for (size_t t = 0; t < a.terms.size(); ++t) {
+      const bool same = a.terms[t].axis == b.terms[t].axis &&
+                        a.terms[t].coefficient() == b.terms[t].coefficient();
+      if (!same) return 0;
+    }
+    if (a.constant == b.constant) continue;
+    const double step = stride_of(b, axis);
+    if (rows != 0 || step == 0 || b.terms.size() != 1) return 0;
+    rows = static_cast<double>(b.constant - a.constant) / step;
+  }
+  return rows == std::floor(rows) ? rows : 0;
+}
+
 Body make_body(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   Body body;

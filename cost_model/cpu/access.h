@@ -41,6 +41,9 @@ struct Access {
   bool epilogue = false;  // read once a finished point
 };
 
+// How many points of `axis` later the one reads where the other does; 0: nowhere.
+double rows_between(const Access& earlier, const Access& later, int axis);
+
 // Arithmetic that depends on the same axes: done once for all points of a tile that agree in them.
 struct Ops {
   AxisMask axes;

@@ -2,12 +2,10 @@
 // edge instance, and which of them bounds it.
 //
 // Per update of a tile of r rows by c vectors by u reduction steps:
-//   arithmetic   r*c*u steps, plus the body's other operations, each once for all points that agree
-//   in
-//                the axes it depends on;
+//   arithmetic   r*c*u steps, plus the body's other operations, each once for all points that
+//                agree in the axes it depends on;
 //   loads        a vector where an operand follows the lanes, a broadcast element where it does
-//   not,
-//                `lanes` elements (or a transposed block) where lanes are apart in memory;
+//                not, `lanes` elements (or a transposed block) where lanes are apart in memory;
 //   latency      u dependent steps: too few accumulators wait for each other.
 #include <algorithm>
 #include <cmath>
@@ -240,26 +238,6 @@ class Tiler {
     }
   }
 
-  // How many points of `axis` later the one reads where the other does; 0: nowhere.
-  static double rows_between(const Access& earlier, const Access& later, int axis) {
-    if (earlier.tensor != later.tensor || earlier.gathers || later.gathers) return 0;
-    double rows = 0;
-    for (size_t d = 0; d < later.dims.size(); ++d) {
-      const IndexForm &a = earlier.dims[d], &b = later.dims[d];
-      if (a.terms.size() != b.terms.size()) return 0;
-      for (size_t t = 0; t < a.terms.size(); ++t) {
-        const bool same = a.terms[t].axis == b.terms[t].axis &&
-                          a.terms[t].coefficient() == b.terms[t].coefficient();
-        if (!same) return 0;
-      }
-      if (a.constant == b.constant) continue;
-      const double step = stride_of(b, axis);
-      if (rows != 0 || step == 0 || b.terms.size() != 1) return 0;
-      rows = static_cast<double>(b.constant - a.constant) / step;
-    }
-    return rows == std::floor(rows) ? rows : 0;
-  }
-
   // Of the full tile.
   void find_window(const std::vector<double>& full) {
     if (!cost_.body.reduces || cost_.vector_reduces || group_ > 1) return;
@@ -290,17 +268,12 @@ class Tiler {
       const double n = o.pieces * count(o.axes & within, size) * share;
       if (o.pieces > 1) mix.shuffles += n, mix.issue += n;
       switch (o.pattern) {
-        case Pattern::kBroadcast:
-          mix.loads += n;
-          mix.issue += n;
-          break;
+        case Pattern::kBroadcast: mix.loads += n, mix.issue += n; break;
         case Pattern::kVector: {
           const double together = stage_.slide && !epilogue ? taps(*o.access, size.data()) : 1;
           const double slid = n * (1 - 1 / together);
           const double loaded = together > 1 ? n / together * (1 + 1 / cost_.columns) : n * o.split;
-          mix.loads += loaded;
-          mix.shuffles += slid;
-          mix.issue += loaded + slid;
+          mix.loads += loaded, mix.shuffles += slid, mix.issue += loaded + slid;
           break;
         }
         case Pattern::kInterleaved:
@@ -322,8 +295,7 @@ class Tiler {
     for (const Ops& ops : cost_.body.ops) {
       if (ops.epilogue != epilogue) continue;
       const double slots = ops.slots * count(ops.axes & within, size);
-      mix.arithmetic += slots;
-      mix.issue += slots;
+      mix.arithmetic += slots, mix.issue += slots;
     }
   }
 

@@ -75,8 +75,9 @@ class Ops {
 llvm::Value* emit_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b = nullptr);
 llvm::Value* inline_math(ExprOp op, Ops* ops, llvm::Value* a, llvm::Value* b);
 
-// Weaves the chains that lead to the marked values into each other (llvm_interleave.cc).
-void interleave(llvm::Function& function, llvm::AAResults& aliases, const Target& target);
+// Weaves the chains that lead to the marked values into each other (llvm_interleave.cc), for a
+// machine of so many vector registers.
+void interleave(llvm::Function& function, llvm::AAResults& aliases, int registers);
 void mark_math(llvm::Value* value);
 
 // What LLVM may use of any processor of the triple; the target's features come on top.

@@ -15,7 +15,6 @@
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
-#include "schedules/targets/cpu/cpu_target.h"
 #include "src/build/llvm_emit.h"
 
 namespace lw {
@@ -173,8 +172,8 @@ void mark_math(llvm::Value* value) {
     i->setMetadata(kMath, llvm::MDNode::get(i->getContext(), {}));
 }
 
-void interleave(llvm::Function& function, llvm::AAResults& aliases, const Target& target) {
-  const size_t most = cpu(target).vector_registers / kRegisters;
+void interleave(llvm::Function& function, llvm::AAResults& aliases, int registers) {
+  const size_t most = registers / kRegisters;
   for (llvm::BasicBlock& block : function) {
     std::vector<llvm::Instruction*> instructions;
     for (llvm::Instruction& i : block) {

@@ -105,7 +105,8 @@ absl::Status optimize(llvm::Module* module, const Target& target) {
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;
     passes.run(function, functions);
-    interleave(function, functions.getResult<llvm::AAManager>(function), target);
+    interleave(function, functions.getResult<llvm::AAManager>(function),
+               cpu(target).vector_registers);
   }
   return absl::OkStatus();
 }

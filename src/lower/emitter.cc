@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedules/targets/family.h"
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
 
@@ -58,7 +59,8 @@ Affine Emitter::emit_int(Stmt::IntOp op, const Affine& a, const Affine& b, int64
   stmt.b = b;
   stmt.divisor = divisor;
   const int var = stmt.var;
-  if (op == Stmt::IntOp::kMin || op == Stmt::IntOp::kMax)
+  const bool extreme = op == Stmt::IntOp::kMin || op == Stmt::IntOp::kMax;
+  if (extreme && nest.target->part.family()->name == std::string_view("cpu"))
     extremes[var] = {op == Stmt::IntOp::kMax, a, b};
   emit(std::move(stmt));
   return variable(var);

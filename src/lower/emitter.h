@@ -61,7 +61,9 @@ struct Emitter {
     bool greatest;
     Affine a, b;
   };
-  absl::flat_hash_map<int, Extreme> extremes;  // variables that are the least or greatest of two
+  absl::flat_hash_map<int, Extreme> extremes;  // variables that are the least or greatest of two,
+                                           // on CPUs: of groups' numbers the verifier knows too
+                                           // little to follow
   std::vector<Expr> bodies;                // effective body per stage
   std::vector<Storage> home;               // per tensor: what readers without a copy read
   std::vector<Storage> copies;             // per stage: of copy stages

@@ -45,13 +45,14 @@ struct Problem {
   std::vector<Data> in, expected;
 };
 
-enum class Form { kAny, kChain, kConvolution };
+enum class Form { kAny, kChain, kConvolution, kScaled };
 
 std::optional<Problem> random_problem(Rng& rng, Form form = Form::kAny) {
   Problem problem;
   ProgramWriter writer(rng);
   problem.text = form == Form::kChain         ? writer.write_chain()
                  : form == Form::kConvolution ? writer.write_convolution()
+                 : form == Form::kScaled      ? writer.write_scaled()
                                               : writer.write();
   const absl::StatusOr<Module> module = parse_module(problem.text, "random");
   if (!module.ok()) return std::nullopt;
@@ -184,7 +185,9 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
     Rng rng = Rng(seed).split(pair);
     const bool convolution = pair % 16 == 7;
     const std::optional<Problem> problem =
-        random_problem(rng, convolution ? Form::kConvolution : Form::kAny);
+        random_problem(rng, convolution     ? Form::kConvolution
+                            : pair % 8 == 5 ? Form::kScaled
+                                              : Form::kAny);
     if (!problem) continue;
     const Nest start =
         make_nest(problem->program, target_of(rng), 1 + static_cast<int>(rng.below(3)));

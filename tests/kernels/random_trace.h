@@ -37,7 +37,7 @@ class TraceWriter {
     for (int n = 0; n < steps; ++n) {
       // What takes a stage as it was written has its chance before others have scheduled it.
       Step step;
-      if (n == 0 && favoured_.empty() && chance(60)) {
+      if (n == 0 && favoured_.empty() && chance(90)) {
         step.kind = find_step("precompute");
         step.names.push_back(nest.stages.back().name);
       } else {

@@ -29,6 +29,12 @@ class ProgramWriter {
     return window(/*neighbours=*/true);
   }
 
+  // A map with factors that only some of its axes move.
+  std::string write_scaled() {
+    type_ = work_ = chance(70) ? "f32" : "f64";
+    return scaled();
+  }
+
   // One op of one to four definitions, the types of one family.
   std::string write() {
     static constexpr const char* kTypes[] = {"f32", "f32", "f32", "f64", "f16", "bf16",
@@ -39,9 +45,6 @@ class ProgramWriter {
     if (chance(12)) return window();
     if (chance(8)) return chain();
     if (chance(15)) return narrow_product();
-    if (type_ == "f32" || type_ == "f64") {
-      if (chance(25)) return scaled();
-    }
     std::string text = "op p() {\n";
     const int64_t inputs = 1 + rng_.below(3);
     for (int64_t n = 0; n < inputs; ++n) {
@@ -176,8 +179,7 @@ class ProgramWriter {
                   late ? divided : " + 1", "\n}\n");
   }
 
-  // A map with factors that only some of its axes move, at the cost of a root each; of squares it is
-  // exact.
+  // Factors cost a root each; of squares it is exact.
   std::string scaled() {
     static constexpr const char* kAxes[] = {"p", "g", "c"};
     const std::vector<int64_t> shape = {extent(), extent(), extent()};
