@@ -145,8 +145,10 @@ class BodyReader {
       if (padded && leaves(form, static_cast<double>(tensor.shape[d]))) {
         access.guarded = true;
         // The interior of a map asks once for all of it.
-        if (body_.reduces) add_ops(axes_of(form), machine_.guard_slots);
-        body_.branches += body_.reduces ? 1 : 0;
+        if (body_.reduces) {
+          add_ops(axes_of(form), machine_.guard_slots);
+          body_.branches += 1;
+        }
       }
       access.dims.push_back(std::move(form));
     }

@@ -87,8 +87,7 @@ class Segment {
   bool is_result(const llvm::Instruction& i) const {
     if (i.mayHaveSideEffects()) return true;
     return std::any_of(i.user_begin(), i.user_end(), [&](const llvm::User* user) {
-      return !number_.contains(llvm::cast<llvm::Instruction>(user)) ||
-             llvm::isa<llvm::PHINode>(user);
+      return !number_.contains(llvm::cast<llvm::Instruction>(user));
     });
   }
 

@@ -34,8 +34,7 @@ Known::Range Known::range(const Affine& a) const {
 bool Known::at_most(const Affine& e, int64_t limit) const { return by_facts(e, limit, kDepth); }
 
 bool Known::by_facts(const Affine& e, int64_t limit, int depth) const {
-  if (range(e).hi <= limit) return true;
-  if (depth == 0) return false;
+  if (depth == 0) return range(e).hi <= limit;
   int tries = kTries;
   if (by_parts(e, limit, tries)) return true;
   for (const Affine::Term& t : e.terms) {

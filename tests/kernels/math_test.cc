@@ -62,20 +62,26 @@ struct Worst {
   T argument = 0, got = 0;
 };
 
+// y = the kernel of x.
+template <class T>
+void run_on(const Loaded& code, std::vector<T>& x, std::vector<T>& y) {
+  lw_context context = {};
+  context.workers = 1;
+  void* buffers[] = {x.data(), y.data()};
+  ASSERT_EQ(code.run(&context, buffers), 0);
+}
+
 // Feeds arguments in batches; `more` returns false when there are no more.
 template <class T>
 Worst<T> worst_of(const Loaded& code, const Function& function,
                   const std::function<bool(T*)>& more) {
   std::vector<T> x(kBatch), y(kBatch);
-  lw_context context = {};
-  context.workers = 1;
   Worst<T> worst;
   for (bool any = true; any;) {
     int64_t count = 0;
     while (count < kBatch && (any = more(&x[count]))) ++count;
     for (int64_t i = count; i < kBatch; ++i) x[i] = 1;
-    void* buffers[] = {x.data(), y.data()};
-    code.run(&context, buffers);
+    run_on(code, x, y);
     for (int64_t i = 0; i < count; ++i) {
       if (std::isnan(x[i])) continue;
       const double error = ulps(y[i], function.reference(x[i]));
@@ -246,10 +252,7 @@ TEST(Math, NaNsStayNaNs) {
         const uint32_t low = static_cast<uint32_t>(i * 521 + 1) & 0x3fffff;
         x[i] = std::bit_cast<float>(0x7fc00000 | low | (i % 2 == 0 ? 0x80000000 : 0));
       }
-      lw_context context = {};
-      context.workers = 1;
-      void* buffers[] = {x.data(), y.data()};
-      code->run(&context, buffers);
+      run_on(*code, x, y);
       for (int64_t i = 0; i < kBatch; ++i)
         ASSERT_TRUE(std::isnan(y[i])) << machine.name << " " << function.name << " " << i;
     }
@@ -270,10 +273,7 @@ TEST(Math, WovenChainsReadWhatWasStored) {
     std::unique_ptr<Loaded> code = load_on(machine, kernel_of(body + "}\n"));
     ASSERT_NE(code, nullptr);
     std::vector<float> x(8, -2), y(40);
-    lw_context context = {};
-    context.workers = 1;
-    void* buffers[] = {x.data(), y.data()};
-    code->run(&context, buffers);
+    run_on(*code, x, y);
     float expected = -2;
     for (int n = 0; n < 5; ++n) {
       for (int l = 0; l < 8; ++l) EXPECT_NEAR(y[8 * n + l], expected, 1e-5 * expected * expected);
