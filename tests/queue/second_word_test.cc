@@ -27,6 +27,7 @@ TEST(SecondWord, BoardsOfAClassDifferALittle) {
   EXPECT_EQ(accord_of(std::vector<Word>{ok("a", 10), ok("b", 15.1)}), Accord::kApart);
   EXPECT_EQ(accord_of(std::vector<Word>{ok("a", 10), failed("b")}), Accord::kApart);
   EXPECT_EQ(accord_of(std::vector<Word>{failed("a"), failed("b")}), Accord::kAgreed);
+  EXPECT_EQ(accord_of(std::vector<Word>{ok("a", 10), ok("b", 20), ok("c", 14)}), Accord::kAgreed);
 }
 
 TEST(SecondWord, MostOverruleTheOthers) {

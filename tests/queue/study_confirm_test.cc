@@ -217,6 +217,19 @@ TEST_P(ConfirmTest, HalfOfTheTrueTimeIsContradictedByTwo) {
   EXPECT_EQ(doubts_[0].kind, "contradicted");
 }
 
+TEST_P(ConfirmTest, AContradictionIsSettledThoughNobodyIsAskedAnyMore) {
+  std::vector<Board> boards = {
+      board("rogue", [](const std::string& trace, bool) { return takes(true_us(trace) / 2); }),
+      board("b"), board("c")};
+  for (Board& one : boards) take(one.asker, 0);
+  study_ = make_search(40);
+  write([](WriteTransaction& tx) { return tx.query("UPDATE study_workloads SET looks = 8").run(); });
+  tune(boards);
+  EXPECT_FALSE(contradictions().empty());
+  EXPECT_EQ(device("b-0").contradicted + device("c-0").contradicted, 0);
+  expect_true_best();
+}
+
 TEST_P(ConfirmTest, KernelsThatComputeWrongAreNotGivenOutOnOneWord) {
   const auto is_wrong = [](const std::string& trace) { return hash64(trace, 5) % 3 == 0; };
   const auto honest = [&](const std::string& trace, bool) {

@@ -43,12 +43,8 @@ bool agree(const Word& a, const Word& b) {
 
 Accord accord_of(absl::Span<const Word> words) {
   if (words.size() < 2) return Accord::kOne;
-  for (const Word& a : words) {
-    for (const Word& b : words) {
-      if (!agree(a, b)) return Accord::kApart;
-    }
-  }
-  return Accord::kAgreed;
+  bool by_majority = false;
+  return overruled(words, &by_majority).empty() ? Accord::kAgreed : Accord::kApart;
 }
 
 std::vector<Word> overruled(absl::Span<const Word> words, bool* by_majority) {

@@ -27,11 +27,12 @@ std::vector<Word> words_of(absl::Span<const Measurement* const> measurements, Ti
 
 bool agree(const Word& a, const Word& b);
 
-enum class Accord { kOne, kAgreed, kApart };  // one word alone; all agree; some two do not
+// One word alone; nobody is overruled (one between two that differ agrees with both); somebody is.
+enum class Accord { kOne, kAgreed, kApart };
 Accord accord_of(absl::Span<const Word> words);
 
 // Whose words do not hold: those that do not agree with the word that most agree with, if more than
-// half do; else with the most cautious one: that it fails, or the longest time. REQUIRES: kApart.
+// half do; else with the most cautious one: that it fails, or the longest time.
 std::vector<Word> overruled(absl::Span<const Word> words, bool* by_majority);
 
 // "agent/a on devices/x: 12 us; agent/b on devices/y: it failed".

@@ -7,7 +7,8 @@
 // the key is annulled, he gets no more of this study's jobs while there are others, and the study begins
 // again from what still counts. Where the best is one agent's word alone, the best few are compared by
 // another. Each question waits for LeaseRules::confirm_ms and no longer, and a workload asks eight times:
-// so one board, or one that nobody else wants to join, holds nothing up.
+// so one board, or one that nobody else wants to join, holds nothing up. Who was contradicted then is
+// overruled unasked, since nothing is given out that lies between a false word and a true one.
 #include <algorithm>
 #include <set>
 
@@ -31,7 +32,8 @@ namespace {
 
 namespace v1 = loopwright::v1;
 
-constexpr int kMostLooks = 8;
+constexpr int kMostLooks = 8;              // then nobody is asked any more
+constexpr int kMostOverruled = 32;         // looks and verdicts; then boards just differ, and it closes
 constexpr size_t kCompared = 5;            // at once
 constexpr int kRounds = 15;
 constexpr int kAnnulAtOnce = 500;          // in a transaction
@@ -156,10 +158,7 @@ absl::StatusOr<std::vector<std::string>> StudySearch::whom_to_avoid(Workload& w,
 // Whether it may close, with what note. kAborted: the study begins again, from what still counts.
 absl::StatusOr<bool> StudySearch::confirm(Workload& w, std::string* note) {
   if (w.task == nullptr) return true;
-  if (w.row.looks >= kMostLooks) {
-    *note = "its agents do not agree; see `loopwright devices`";
-    return true;
-  }
+  const bool may_ask = w.row.looks < kMostLooks;
   ASSIGN_OR_RETURN(std::vector<Said> said, what_is_said(w));
   if (said.empty()) return true;
   std::vector<Said> apart;
@@ -171,6 +170,8 @@ absl::StatusOr<bool> StudySearch::confirm(Workload& w, std::string* note) {
     RETURN_IF_ERROR(note_confirmed(said[0]));
     return true;
   }
+  if (!may_ask) *note = "its agents do not agree; see `loopwright devices`";
+  if (w.row.looks >= kMostOverruled) return true;
   std::set<std::string> avoid;
   std::vector<std::string> traces;
   for (const Said& one : apart.empty() ? said : apart) {
@@ -182,7 +183,7 @@ absl::StatusOr<bool> StudySearch::confirm(Workload& w, std::string* note) {
   ASSIGN_OR_RETURN(const std::set<std::string> there, who_is_there(w));
   std::vector<std::string> not_these = beside(there, avoid, w.row.doubted);
   // Where they were asked already, nobody else has answered.
-  if (!not_these.empty() && avoid != w.asked) {
+  if (may_ask && !not_these.empty() && avoid != w.asked) {
     w.asked = avoid;
     RETURN_IF_ERROR(queue_look(w, traces, std::move(not_these)));
     return false;
