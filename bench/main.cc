@@ -119,9 +119,10 @@ bool hold_to(const Target& target) {
   constexpr int kNarrow = 32;
   const bool narrow = target.part.family()->registers(target).vector_bytes <= kNarrow;
   if (!narrow) return false;
-  for (const auto& [name, value] : {std::pair{"ONEDNN_MAX_CPU_ISA", "AVX2"},
+  for (const auto& [name, value] : {std::pair{"LOOPWRIGHT_PEERS_HELD", "1"},
+                                    {"ONEDNN_MAX_CPU_ISA", "AVX2"},
                                     {"OPENBLAS_CORETYPE", "Haswell"},
-                                    {"BLIS_ARCH_TYPE", "2"},
+                                    {"BLIS_ARCH_TYPE", "3"},  // haswell, of 0.9's
                                     {"LIBXSMM_TARGET", "hsw"}}) {
     setenv(name, value, 1);
   }

@@ -13,6 +13,7 @@
 #include "cost_model/cpu/analysis.h"
 #include "cost_model/cpu/instances.h"
 #include "schedules/targets/cpu/cpu_target.h"
+#include "schedules/targets/lanes.h"
 #include "schedules/window.h"
 
 namespace lw::cost {
@@ -187,7 +188,10 @@ class Tiler {
     const double whole = std::floor(points / cost_.lanes), rest = points - whole * cost_.lanes;
     if (rest == 0) return whole;
     const int64_t left = static_cast<int64_t>(rest);
-    if (cost_.vector_reduces || target_.masks || (left & (left - 1)) == 0) return whole + 1;
+    const bool anywhere = !stage_.slide && !stage_.non_temporal;
+    const Rest kind = rest_of(register_file(*nest_.target), static_cast<int64_t>(points),
+                              cost_.lanes, cost_.vector_reduces, anywhere);
+    if (kind != Rest::kNarrow) return whole + 1;
     return whole + static_cast<double>(__builtin_popcountll(left));
   }
 

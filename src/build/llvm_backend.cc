@@ -21,7 +21,7 @@ namespace {
 // Part of version(), and so of every key: increased whenever the code generated for a kernel may
 // change. Not for the calls of mathematics (llvm_calls.cc), which came later: kernels so large took
 // seconds to build, and their time changed by what a machine's does within minutes.
-constexpr int kRevision = 3;
+constexpr int kRevision = 4;
 
 // What LLVM would otherwise print and exit on.
 void keep_error(const llvm::DiagnosticInfo* info, void* place) {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "schedules/targets/family.h"
+#include "schedules/targets/lanes.h"
 #include "schedules/window.h"
 
 namespace lw::lowering {
@@ -143,24 +143,34 @@ std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int ax
 
 namespace {
 
-// Cuts `extent` points into vectors. The rest is a narrower vector where it is a power of two, else
-// a masked one (or several narrower ones on targets without masks). `uniform`: full vectors only,
-// masked.
+// Of a map that has taken over its operand's place (region.cc): no point may be made twice.
+bool writes_what_it_reads(const Frame& f) {
+  const int buffer = f.e.home[f.stage.tensor].buffer;
+  const std::vector<int> reads = body_reads(f.e.nest, f.s);
+  return f.stage.copy_of < 0 && buffer >= 0 &&
+         std::any_of(reads.begin(), reads.end(),
+                     [&](int tensor) { return f.e.home[tensor].buffer == buffer; });
+}
+
+// `uniform`: full vectors only, masked.
 std::vector<Chunk> vectors_of(const Frame& f, int64_t extent, bool uniform) {
   std::vector<Chunk> chunks;
   int64_t at = 0;
   for (; at + f.lanes <= extent; at += f.lanes) chunks.push_back({at, f.lanes, f.lanes});
   int64_t rest = extent - at;
-  if (rest == 0) return chunks;
-  if (uniform || (register_file(*f.e.nest.target).masks && (rest & (rest - 1)) != 0)) {
-    chunks.push_back({at, f.lanes, static_cast<int>(rest)});
-    return chunks;
-  }
-  for (int lanes = f.lanes / 2; rest > 0; lanes /= 2) {
-    if (lanes > rest) continue;
-    chunks.push_back({at, lanes, lanes});
-    at += lanes;
-    rest -= lanes;
+  // Neighbours that others are slid out of, and lines past the caches, begin at multiples.
+  const bool anywhere = !f.stage.slide && !f.stage.non_temporal && !writes_what_it_reads(f);
+  switch (rest_of(register_file(*f.e.nest.target), extent, f.lanes, uniform, anywhere)) {
+    case Rest::kNone: break;
+    case Rest::kMasked: chunks.push_back({at, f.lanes, static_cast<int>(rest)}); break;
+    case Rest::kOverlaps: chunks.push_back({extent - f.lanes, f.lanes, f.lanes}); break;
+    case Rest::kNarrow:
+      for (int lanes = f.lanes / 2; rest > 0; lanes /= 2) {
+        if (lanes > rest) continue;
+        chunks.push_back({at, lanes, lanes});
+        at += lanes;
+        rest -= lanes;
+      }
   }
   return chunks;
 }

@@ -138,6 +138,29 @@ bool update_group(Frame& f, Evaluator& evaluator, const Expr& body,
 
 }  // namespace
 
+namespace {
+
+struct Update {
+  size_t first, count;                     // points
+  int64_t chunk;                           // its first lane, from the tile's
+  Value sum;
+};
+
+// Whether two rows are of the same step of the reduction.
+bool same_step(const Frame& f, const Row& a, const Row& b) {
+  for (size_t axis = 0; axis < a.offset.size(); ++axis) {
+    if (f.stage.axes[axis].reduction && a.offset[axis] != b.offset[axis]) return false;
+  }
+  return true;
+}
+
+void order_by_lane(std::vector<Update>::iterator begin, std::vector<Update>::iterator end) {
+  std::stable_sort(begin, end,
+                   [](const Update& a, const Update& b) { return a.chunk < b.chunk; });
+}
+
+}  // namespace
+
 void update_accumulators(Frame& f, const Accumulators& accumulators) {
   Emitter& e = f.e;
   if (e.counting) return count_update(f);
@@ -152,26 +175,31 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
     });
   });
   order_by_place(f, rows);
-  struct Update {
-    size_t first, count;                   // points
-    Value sum;
-  };
   std::vector<Point> points;
   std::vector<Update> updates;
+  size_t step = 0, runs = 0;               // of the step: its first update; its runs so far
+  const Row* previous = nullptr;
+  // What a step's rows share (its vectors) or its vectors do (an element a row) is held in registers,
+  // whichever are fewer, beside one of the others: 3 rows of 4 vectors take 12 + 3 + 1.
+  const auto end_step = [&] {
+    const bool few_rows = runs * runs < updates.size() - step;
+    if (few_rows && !partials) order_by_lane(updates.begin() + step, updates.end());
+    step = updates.size(), runs = 0;
+  };
   for (const std::vector<size_t>& run : bundles_of(rows, f.stage.dot_axis, f.stage.dot_group)) {
     const Row& row = rows[run[0]];
+    if (previous != nullptr && !same_step(f, *previous, row)) end_step();
+    previous = &row, ++runs;
     for (const Chunk& chunk : chunks_of(f, row)) {
-      updates.push_back({points.size(), run.size(), accumulators.at(position(f, row, chunk))});
+      updates.push_back({points.size(), run.size(), chunk.offset,
+                         accumulators.at(position(f, row, chunk))});
       for (size_t i : run) points.push_back(make_point(f, evaluator, rows[i], va, chunk));
     }
   }
+  end_step();
   evaluator.set_tile(&points);
   // Lane after lane, so that few of the vectors that others are slid out of are held at a time.
-  if (f.stage.slide) {
-    std::stable_sort(updates.begin(), updates.end(), [&](const Update& a, const Update& b) {
-      return points[a.first].chunk.offset < points[b.first].chunk.offset;
-    });
-  }
+  if (f.stage.slide) order_by_lane(updates.begin(), updates.end());
   for (const Update& update : updates) {
     const absl::Span<const Point> together(points.data() + update.first, update.count);
     std::vector<const Expr*> bodies;

@@ -1,6 +1,6 @@
 // OpenBLAS. Its core type is chosen before it is loaded: releases that do not know a host fall back
 // to an old core, half as fast on AVX-512 machines. Whatever the environment says: what we compare
-// with is the library at its best.
+// with is the library at its best, of the instructions that everyone is held to (bench/main.cc).
 #include <cstdlib>
 #include <sstream>
 
@@ -9,6 +9,7 @@
 namespace {
 
 void choose_core_type() {
+  if (std::getenv("LOOPWRIGHT_PEERS_HELD") != nullptr) return;
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl")) return;
   const bool bf16 = __builtin_cpu_supports("avx512bf16") != 0;
