@@ -185,14 +185,10 @@ class Tiler {
   // Vectors that `points` lanes take; the lanes they have.
   double chunks(double points) const {
     if (cost_.vector_axis < 0) return 1;
-    const double whole = std::floor(points / cost_.lanes), rest = points - whole * cost_.lanes;
-    if (rest == 0) return whole;
-    const int64_t left = static_cast<int64_t>(rest);
     const bool anywhere = !stage_.slide && !stage_.non_temporal;
-    const Rest kind = rest_of(register_file(*nest_.target), static_cast<int64_t>(points),
-                              cost_.lanes, cost_.vector_reduces, anywhere);
-    if (kind != Rest::kNarrow) return whole + 1;
-    return whole + static_cast<double>(__builtin_popcountll(left));
+    return static_cast<double>(vectors_for(register_file(*nest_.target),
+                                           static_cast<int64_t>(std::ceil(points)), cost_.lanes,
+                                           cost_.vector_reduces, anywhere));
   }
 
   // Points of the axes in `mask` (vectors of the vector axis).

@@ -1,6 +1,7 @@
 // How points along the lanes are cut into vectors.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "schedules/targets/family.h"
@@ -25,6 +26,19 @@ inline Rest rest_of(const RegisterFile& file, int64_t points, int lanes, bool re
   if ((rest & (rest - 1)) == 0) return Rest::kNarrow;
   if (file.masks) return Rest::kMasked;
   return anywhere && file.processor && points >= lanes ? Rest::kOverlaps : Rest::kNarrow;
+}
+
+// How many vectors so many points take.
+inline int64_t vectors_for(const RegisterFile& file, int64_t points, int lanes, bool reduces,
+                           bool anywhere) {
+  const int64_t whole = points / lanes;
+  switch (rest_of(file, points, lanes, reduces, anywhere)) {
+    case Rest::kNone: return whole;
+    case Rest::kNarrow: return whole + std::popcount(static_cast<uint64_t>(points % lanes));
+    case Rest::kMasked:
+    case Rest::kOverlaps: break;
+  }
+  return whole + 1;
 }
 
 }  // namespace lw
