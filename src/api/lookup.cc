@@ -100,10 +100,34 @@ class Settling {
       proposals_.push_back({index, {*trace, *std::move(nest)}, draft, false, measured});
     }
     const bool below = candidate.rung > Rung::kLoose;
+    if (!nest.ok() && is_of_this(*candidate.record) && add_renamed(index, *trace)) return;
     if (below || !nest.ok()) adapt_to_space(index, *trace);
     if (!nest.ok() && (proposals_.empty() || proposals_.back().candidate != index)) {
       note(index, nest.status());
     }
+  }
+
+  // A workload is its program up to names, a trace has them: where it was tuned as another program that
+  // calls its tensors or axes otherwise, the same steps by our names make the very kernel that was
+  // measured. False: they do not.
+  bool add_renamed(size_t index, const Trace& trace) {
+    const ScheduleRecord& record = *candidates_[index].record;
+    if (record.kernel_hash == 0) return false;
+    if (space_.empty()) space_ = make_space(start_);
+    for (const Sketch& sketch : space_) {
+      const bool alike = std::equal(
+          sketch.steps.begin(), sketch.steps.end(), trace.begin(), trace.end(),
+          [](const Step& x, const Step& y) { return x.kind == y.kind; });
+      absl::StatusOr<Sample> sample =
+          alike ? adapt(start_, sketch, trace) : absl::StatusOr<Sample>(absl::NotFoundError(""));
+      if (!sample.ok()) continue;
+      const absl::StatusOr<Kernel> kernel = lower(sample->nest);
+      if (!kernel.ok() || hash(*kernel) != record.kernel_hash) continue;
+      const double draft = draft_us(sample->nest);
+      proposals_.push_back({index, *std::move(sample), draft, false, is_timed(record.time_kind)});
+      return true;
+    }
+    return false;
   }
 
   void adapt_to_space(size_t index, const Trace& trace) {
