@@ -14,7 +14,8 @@
 // What other definitions say counts too (outside.h): where the scores of attention are minus infinity
 // beyond a mask, neither their maximum, nor the sum of their exponentials, nor the product with these
 // has blocks beyond it; nor has the product that the mask takes its scores from, whose epilogue
-// would not look at them. Blocks that the mask crosses are computed whole.
+// would not look at them; of the exponentials themselves, blocks beyond it are zeros that nobody
+// computes. Blocks that the mask crosses are computed whole.
 //
 // Whether an index is a multiple of a number (the taps of a transposed convolution) is decided
 // alike: by a branch for all rows, or, where the tiles' starts are multiples, by unrolling the taps.
@@ -31,6 +32,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -67,8 +69,12 @@ struct Guard {
   bool moved_by(int axis) const { return coefficients[axis] != 0; }
 };
 
-// Of a stage whose axes are its tensor's: none after whole axes were fused.
+// Of a stage whose axes are its tensor's: none after whole axes were fused. Of a map: where it is not
+// what outside_of_map says.
 std::vector<Guard> guards_of(Emitter& e, int stage);
+// What a map is, without being computed, where its guards let no point count: the exponential of minus
+// infinity. nullopt: nothing of the kind is known, or computing it takes no longer. Processors' only.
+std::optional<double> outside_of_map(const Emitter& e, int stage);
 
 // Where the guard's index is over a box of points.
 struct GuardRange {

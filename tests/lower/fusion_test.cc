@@ -344,8 +344,13 @@ TEST(MaskTest, BeyondAMaskScoresAreInfiniteAndTheirExponentialsZero) {
   EXPECT_EQ(known_outside("j == i", "-inf"), Known());
 }
 
-// Products that a kernel's loops run, those under a branch where it holds.
-int64_t multiply_adds(const std::vector<Stmt>& list, std::map<int, int64_t>& at) {
+bool multiplies(const Stmt& s) {
+  return s.op == Op::kFma || (s.op == Op::kBinary && s.expr_op == ExprOp::kMul);
+}
+bool exponentiates(const Stmt& s) { return s.op == Op::kUnary && s.expr_op == ExprOp::kExp; }
+
+// Such operations that a kernel's loops run, those under a branch where it holds.
+int64_t runs(const std::vector<Stmt>& list, bool (*counts)(const Stmt&), std::map<int, int64_t>& at) {
   int64_t sum = 0;
   const auto value = [&](const Affine& a) {
     int64_t v = a.constant;
@@ -353,7 +358,7 @@ int64_t multiply_adds(const std::vector<Stmt>& list, std::map<int, int64_t>& at)
     return v;
   };
   for (const Stmt& s : list) {
-    if (s.kind == Stmt::Kind::kOp) sum += s.op == Op::kFma || (s.op == Op::kBinary && s.expr_op == ExprOp::kMul);
+    if (s.kind == Stmt::Kind::kOp) sum += counts(s);
     if (s.kind == Stmt::Kind::kInt) {
       const int64_t a = value(s.a), b = value(s.b);
       at[s.var] = s.int_op == Stmt::IntOp::kMin   ? std::min(a, b)
@@ -363,24 +368,25 @@ int64_t multiply_adds(const std::vector<Stmt>& list, std::map<int, int64_t>& at)
     if (s.kind == Stmt::Kind::kFor) {
       for (int64_t i = 0; i < s.count; ++i) {
         at[s.var] = i;
-        sum += multiply_adds(s.body, at);
+        sum += runs(s.body, counts, at);
       }
     }
     if (s.kind != Stmt::Kind::kIf) continue;
     const bool holds = std::all_of(s.conditions.begin(), s.conditions.end(),
                                    [&](const Affine& c) { return value(c) >= 0; });
-    sum += multiply_adds(holds ? s.body : s.otherwise, at);
+    sum += runs(holds ? s.body : s.otherwise, counts, at);
   }
   return sum;
 }
 
-int64_t multiply_adds_of(const Nest& start, const std::string& text) {
+int64_t runs_of(const Nest& start, const std::string& text,
+                bool (*counts)(const Stmt&) = multiplies) {
   const absl::StatusOr<Trace> trace = parse_trace(text);
   EXPECT_TRUE(trace.ok()) << trace.status();
   const absl::StatusOr<Nest> nest = replay(start, *trace);
   EXPECT_TRUE(nest.ok()) << nest.status();
   std::map<int, int64_t> at;
-  return multiply_adds(schedule_kernel(*nest, *trace)->kernel.body, at);
+  return runs(schedule_kernel(*nest, *trace)->kernel.body, counts, at);
 }
 
 // 64 rows in tiles of 4, 64 terms in steps of 4: of 16 x 16 blocks those on the diagonal and above.
@@ -391,8 +397,8 @@ TEST(MaskTest, BlocksBelowTheDiagonalOfAProductAreNotComputed) {
   const Nest whole = fused_start(fused_program(head + "A[i, k] * B[k, j])\n}\n")),
              half = fused_start(fused_program(head + "where(k >= i, A[i, k], 0) * B[k, j])\n}\n"));
   const int64_t block = 4 * 4 * 2;
-  EXPECT_EQ(multiply_adds_of(whole, tile), 16 * 16 * block);
-  EXPECT_EQ(multiply_adds_of(half, tile), 16 * 17 / 2 * block);
+  EXPECT_EQ(runs_of(whole, tile), 16 * 16 * block);
+  EXPECT_EQ(runs_of(half, tile), 16 * 17 / 2 * block);
 }
 
 // The same of both products of attention: scores in tiles of 4 rows by 16 keys, outputs of 4 rows in
@@ -410,10 +416,19 @@ TEST(MaskTest, BlocksBeyondACausalMaskAreNotComputed) {
   // P: 16 rows of tiles by 4, 4 steps each, of 4 x 1 vectors by 4 terms; O: 16 by 16 steps alike.
   const int64_t scores = 4 * 4 * 4, outputs = 4 * 4;
   const int64_t scaled = 16 * 4 * 4 + 64;
-  EXPECT_EQ(multiply_adds_of(of({"attention", "T=64"}), trace),
+  EXPECT_EQ(runs_of(of({"attention", "T=64"}), trace),
             16 * 4 * scores + 16 * 16 * outputs + scaled);
-  const int64_t causal = multiply_adds_of(of({"causal_attention"}), trace);
+  const int64_t causal = runs_of(of({"causal_attention"}), trace);
   EXPECT_EQ(causal, (4 + 8 + 12 + 16) * scores + 16 * 17 / 2 * outputs + scaled);
+}
+
+// Tiles of 4 rows by 16 keys: those of 64 x 64 that the mask leaves something of.
+TEST(MaskTest, ExponentialsBeyondACausalMaskAreZerosThatNobodyComputes) {
+  const auto of = [](const char* op) {
+    return fused_start(built_in({op, "H=1", "S=64", "D=16"}));
+  };
+  const std::string trace = "reverse_inline(P, P_sum)\nregister_tile(E, i, j; 4, 16, 0, 0)\n";
+  EXPECT_EQ(runs_of(of("causal_attention"), trace, exponentiates), (4 + 8 + 12 + 16) * 4);
 }
 
 // Where no term counts the copy that stands among them would not be made, which the epilogue reads.

@@ -470,7 +470,8 @@ void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
           .tile = tile_begin(stage),
           .axes = std::move(axes),
           .lanes = stage_lanes(e.nest, s),
-          .guards = guards_of(e, s)};
+          .guards = guards_of(e, s),
+          .outside = outside_of_map(e, s)};
   f.decided.assign(f.guards.size(), false);
   // Items in company have no vectors along a reduction that a whole tile does not fill.
   if (vector_reduces(f) && std::max(e.items, group_items(stage)) > 1) {

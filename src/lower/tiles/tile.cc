@@ -16,19 +16,17 @@ namespace lw::lowering {
 namespace {
 
 // Elements go where they go as they are; widened and rounded again, subnormals might become zero.
-bool only_moves(const Frame& f) {
-  const Expr& body = f.e.bodies[f.s];
+bool only_moves(const Frame& f, const Expr& body) {
   return f.stage.copy_of >= 0 ||
          (body->op == ExprOp::kRead && body->type == f.e.tensor(f.stage.tensor).type);
 }
 
-}  // namespace
-
-void emit_map_tile(Frame& f) {
+// `body` at each point.
+void emit_points(Frame& f, const Expr& body) {
   if (f.e.counting) return count_results(f, true);
   const int va = vector_axis(f);
   Evaluator evaluator(f.e, f.s, f.vars);
-  if (only_moves(f) && f.stage.epilogue.empty()) evaluator.memory().keep_raw(true);
+  if (only_moves(f, body) && f.stage.epilogue.empty()) evaluator.memory().keep_raw(true);
   std::vector<Point> points;
   std::vector<size_t> bundle;              // how many points from here belong together
   const std::vector<Row> rows = rows_of(f, true);
@@ -44,12 +42,34 @@ void emit_map_tile(Frame& f) {
     const absl::Span<const Point> together(points.data() + first, count);
     first += count;
     std::vector<Value> values;
-    for (const Point& p : together) values.push_back(evaluator.evaluate(f.e.bodies[f.s], p));
+    for (const Point& p : together) values.push_back(evaluator.evaluate(body, p));
     if (count > 1 && evaluator.memory().store_group(f.e.copies[f.s], together, values)) {
       continue;
     }
     for (size_t i = 0; i < count; ++i) finish_point(f, evaluator, together[i], values[i]);
   }
+}
+
+}  // namespace
+
+// Where none of its points counts, what stands there is stored uncomputed.
+void emit_map_tile(Frame& f) {
+  Emitter& e = f.e;
+  const Expr body = e.bodies[f.s];
+  const auto compute = [&] { emit_points(f, body); };
+  if (!f.outside) return compute();
+  const auto fill = [&] { emit_points(f, make_const(body->type, *f.outside)); };
+  Stmt branch;
+  branch.kind = Stmt::Kind::kIf;
+  for (const Guard& guard : f.guards) {
+    const GuardRange range = range_of_guard(e, guard, f.axes);
+    if (range.outside) return fill();
+    if (!known_at_least_zero(e, range.hi)) branch.conditions.push_back(range.hi);
+  }
+  if (branch.conditions.empty()) return compute();
+  e.emit_into(branch.body, compute);
+  e.emit_into(branch.otherwise, fill);
+  e.emit(std::move(branch));
 }
 
 Accumulators start_accumulators(Frame& f) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "src/lower/emitter.h"
@@ -25,6 +26,7 @@ struct Frame {
   int lanes = 1;                           // of a vector of the stage's widest type
   std::vector<Guard> guards = {};
   std::vector<bool> decided = {};          // by a branch around: guards
+  std::optional<double> outside = {};      // of a map: what it is where a guard lets no point count
   // Axes along which items differ, as all of them together see them.
   std::vector<std::pair<int, AxisState>> shared = {};
   std::vector<Affine> working = {};        // >= 0: the item has a point of its own
