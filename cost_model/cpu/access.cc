@@ -26,7 +26,7 @@ class BodyReader {
 
  private:
   // Padding that a reduction leaves out is decided outside the tile (src/lower/guards.h), and so is
-  // which points are multiples.
+  // which points are multiples, and on which side of a line a block lies.
   bool vanishes(const ExprNode& pad) const {
     const Tensor& tensor = nest_.program->tensors[stage_.tensor];
     return !epilogue_ && stage_.copy_of < 0 && !has_fused_axes(stage_) && root_ != nullptr &&
@@ -51,6 +51,14 @@ class BodyReader {
   }
 
   // The term of a sum, whose product is part of the step.
+  static bool cuts_blocks(const Expr& condition) {
+    if (condition->op == ExprOp::kAnd)
+      return cuts_blocks(condition->args[0]) && cuts_blocks(condition->args[1]);
+    const bool orders = condition->op >= ExprOp::kLt && condition->op <= ExprOp::kGe;
+    return orders && condition->args[0]->type == Type::kI64 &&
+           lowering::is_affine(condition->args[0]) && lowering::is_affine(condition->args[1]);
+  }
+
   AxisMask walk_term(const Expr& e) {
     return combined_ && e->op == ExprOp::kMul ? walk_args(*e) : walk(e);
   }
@@ -92,7 +100,9 @@ class BodyReader {
       case ExprOp::kRead: return add_access(e, false);
       case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(e.args[1]);
       case ExprOp::kSelect: {
-        if (vanishes(e) && add_multiples(e.args[0])) return walk_term(e.args[1]);
+        if (vanishes(e) && (add_multiples(e.args[0]) || cuts_blocks(e.args[0]))) {
+          return walk_term(e.args[1]);
+        }
         const AxisMask axes = axes_of_condition(e.args[0]) | walk(e.args[1]) | walk(e.args[2]);
         add_ops(axes, machine_.of(e.op).slots);
         body_.branches += 1;
