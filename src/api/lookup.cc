@@ -31,6 +31,11 @@ bool same_structure(const Trace& a, const Trace& b) {
   });
 }
 
+bool same_kinds(const Trace& a, const Trace& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Step& x, const Step& y) { return x.kind == y.kind; });
+}
+
 class Settling {
  public:
   Settling(const Task& task, std::vector<Match> candidates, const LookupOptions& options)
@@ -115,11 +120,8 @@ class Settling {
     if (record.kernel_hash == 0) return false;
     if (space_.empty()) space_ = make_space(start_);
     for (const Sketch& sketch : space_) {
-      const bool alike = std::equal(
-          sketch.steps.begin(), sketch.steps.end(), trace.begin(), trace.end(),
-          [](const Step& x, const Step& y) { return x.kind == y.kind; });
-      absl::StatusOr<Sample> sample =
-          alike ? adapt(start_, sketch, trace) : absl::StatusOr<Sample>(absl::NotFoundError(""));
+      if (!same_kinds(sketch.steps, trace)) continue;
+      absl::StatusOr<Sample> sample = adapt(start_, sketch, trace);
       if (!sample.ok()) continue;
       const absl::StatusOr<Kernel> kernel = lower(sample->nest);
       if (!kernel.ok() || hash(*kernel) != record.kernel_hash) continue;
