@@ -119,7 +119,7 @@ bool hold_to(const Target& target) {
   constexpr int kNarrow = 32;
   const bool narrow = target.part.family()->registers(target).vector_bytes <= kNarrow;
   if (!narrow) return false;
-  for (const auto& [name, value] : {std::pair{"LOOPWRIGHT_PEERS_HELD", "1"},
+  for (const auto& [name, value] : {std::pair{kPeersHeld, "1"},
                                     {"ONEDNN_MAX_CPU_ISA", "AVX2"},
                                     {"OPENBLAS_CORETYPE", "Haswell"},
                                     {"BLIS_ARCH_TYPE", "3"},  // haswell, of 0.9's

@@ -16,6 +16,10 @@
 
 namespace lw {
 
+// In the environment: libraries are held to some instructions by variables of their own, which peers
+// otherwise set to what makes them fastest here.
+inline constexpr char kPeersHeld[] = "LOOPWRIGHT_PEERS_HELD";
+
 enum class PeerType : uint8_t { kF32, kBF16, kU8, kI8, kI32 };
 
 // A view of one kernel argument: strides in elements, one per dimension that the case names.

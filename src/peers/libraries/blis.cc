@@ -5,7 +5,7 @@
 
 extern "C" lw::Peer* lw_peer(std::string* why) {
   __builtin_cpu_init();
-  const bool held = std::getenv("LOOPWRIGHT_PEERS_HELD") != nullptr;  // bench/main.cc
+  const bool held = std::getenv(lw::kPeersHeld) != nullptr;
   if (!held && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
     setenv("BLIS_ARCH_TYPE", "0", /*overwrite=*/1);  // skx
   static lw::CblasPeer peer("blis", "libblis.so.4", "bli_thread_set_num_threads");

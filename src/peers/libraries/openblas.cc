@@ -9,7 +9,7 @@
 namespace {
 
 void choose_core_type() {
-  if (std::getenv("LOOPWRIGHT_PEERS_HELD") != nullptr) return;
+  if (std::getenv(lw::kPeersHeld) != nullptr) return;
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl")) return;
   const bool bf16 = __builtin_cpu_supports("avx512bf16") != 0;
