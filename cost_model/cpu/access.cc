@@ -8,6 +8,7 @@
 #include "schedules/dot.h"
 #include "schedules/targets/cpu/cpu_target.h"
 #include "src/lower/guards.h"
+#include "src/lower/outside.h"
 
 namespace lw::cost {
 namespace {
@@ -51,14 +52,6 @@ class BodyReader {
   }
 
   // The term of a sum, whose product is part of the step.
-  static bool cuts_blocks(const Expr& condition) {
-    if (condition->op == ExprOp::kAnd)
-      return cuts_blocks(condition->args[0]) && cuts_blocks(condition->args[1]);
-    const bool orders = condition->op >= ExprOp::kLt && condition->op <= ExprOp::kGe;
-    return orders && condition->args[0]->type == Type::kI64 &&
-           lowering::is_affine(condition->args[0]) && lowering::is_affine(condition->args[1]);
-  }
-
   AxisMask walk_term(const Expr& e) {
     return combined_ && e->op == ExprOp::kMul ? walk_args(*e) : walk(e);
   }
@@ -100,9 +93,11 @@ class BodyReader {
       case ExprOp::kRead: return add_access(e, false);
       case ExprOp::kPad: return add_access(*e.args[0], !vanishes(e)) | walk(e.args[1]);
       case ExprOp::kSelect: {
-        if (vanishes(e) && (add_multiples(e.args[0]) || cuts_blocks(e.args[0]))) {
-          return walk_term(e.args[1]);
-        }
+        std::vector<Expr> sides;
+        const bool outside_the_tile =
+            vanishes(e) &&
+            (add_multiples(e.args[0]) || lowering::add_comparisons(e.args[0], &sides));
+        if (outside_the_tile) return walk_term(e.args[1]);
         const AxisMask axes = axes_of_condition(e.args[0]) | walk(e.args[1]) | walk(e.args[2]);
         add_ops(axes, machine_.of(e.op).slots);
         body_.branches += 1;

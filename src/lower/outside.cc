@@ -10,20 +10,22 @@
 namespace lw::lowering {
 namespace {
 
-void add_of(const Expr& condition, Visited& visited, std::vector<Expr>* at_least_zero) {
-  if (!visited.first(condition)) return;
+bool add_of(const Expr& condition, Visited& visited, std::vector<Expr>* at_least_zero) {
+  if (!visited.first(condition)) return true;
   const std::vector<Expr>& args = condition->args;
   if (condition->op == ExprOp::kAnd) {
-    for (const Expr& arg : args) add_of(arg, visited, at_least_zero);
-    return;
+    bool all = true;
+    for (const Expr& arg : args) all = add_of(arg, visited, at_least_zero) && all;
+    return all;
   }
   const ExprOp op = condition->op;
   const bool less = op == ExprOp::kLt || op == ExprOp::kLe;
-  if (!less && op != ExprOp::kGt && op != ExprOp::kGe) return;
-  if (args[0]->type != Type::kI64 || !is_affine(args[0]) || !is_affine(args[1])) return;
+  if (!less && op != ExprOp::kGt && op != ExprOp::kGe) return false;
+  if (args[0]->type != Type::kI64 || !is_affine(args[0]) || !is_affine(args[1])) return false;
   const bool strict = op == ExprOp::kLt || op == ExprOp::kGt;
   const Expr more = make_binary(ExprOp::kSub, args[less ? 1 : 0], args[less ? 0 : 1]);
   at_least_zero->push_back(make_binary(ExprOp::kSub, more, make_int(Type::kI64, strict ? 1 : 0)));
+  return true;
 }
 
 class Known {
@@ -97,9 +99,9 @@ class Known {
 
 }  // namespace
 
-void add_comparisons(const Expr& condition, std::vector<Expr>* at_least_zero) {
+bool add_comparisons(const Expr& condition, std::vector<Expr>* at_least_zero) {
   Visited visited;
-  add_of(condition, visited, at_least_zero);
+  return add_of(condition, visited, at_least_zero);
 }
 
 std::optional<Outside> outside_of(const Program& program, int tensor) {

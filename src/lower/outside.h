@@ -9,8 +9,9 @@
 
 namespace lw::lowering {
 
-// Adds the affine comparisons of a conjunction, each as what is then at least zero.
-void add_comparisons(const Expr& condition, std::vector<Expr>* at_least_zero);
+// Adds the affine comparisons of a conjunction, each as what is then at least zero. False: there is
+// something else in it too.
+bool add_comparisons(const Expr& condition, std::vector<Expr>* at_least_zero);
 
 struct Outside {
   std::vector<Expr> at_least_zero;         // affine in the tensor's axes; where one is negative ...
