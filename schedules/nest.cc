@@ -34,6 +34,8 @@ bool has_fused_axes(const Stage& stage) {
   return fused;
 }
 
+bool begins_anywhere(const Stage& stage) { return !stage.slide && !stage.non_temporal; }
+
 bool runs_along(const Stage& stage, size_t d) {
   return stage.axis_value.empty() || (stage.axis_value[d]->op == ExprOp::kAxis &&
                                       stage.axis_value[d]->index == static_cast<int>(d));

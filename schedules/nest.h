@@ -251,6 +251,9 @@ int stage_of_tensor(const Nest& nest, int tensor);  // the stage that computes i
 // Whether some value of a tensor's axis is more than a sum of multiples of the stage's: after whole
 // axes were fused, but not after one was cut into phases.
 bool has_fused_axes(const Stage& stage);
+// Whether vectors may begin at any point of the stage's rows: not where others are slid out of them, nor
+// where they are stored past the caches, line by line.
+bool begins_anywhere(const Stage& stage);
 
 // Whether the stage's axis `d` runs along dimension `d` of its tensor as it is: no step fused it or
 // cut it into phases.

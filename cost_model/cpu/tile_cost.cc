@@ -185,10 +185,9 @@ class Tiler {
   // Vectors that `points` lanes take; the lanes they have.
   double chunks(double points) const {
     if (cost_.vector_axis < 0) return 1;
-    const bool anywhere = !stage_.slide && !stage_.non_temporal;
     return static_cast<double>(vectors_for(register_file(*nest_.target),
                                            static_cast<int64_t>(std::ceil(points)), cost_.lanes,
-                                           cost_.vector_reduces, anywhere));
+                                           cost_.vector_reduces, begins_anywhere(stage_)));
   }
 
   // Points of the axes in `mask` (vectors of the vector axis).

@@ -152,23 +152,20 @@ bool reads_from_run(const Emitter& e, int s) {
   });
 }
 
-}  // namespace
-
-std::optional<double> outside_of_map(const Emitter& e, int s) {
+std::optional<Outside> outside_of_map(const Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];
-  if (stage.copy_of >= 0 || has_fused_axes(stage) || !stage.epilogue.empty()) return std::nullopt;
-  if (!register_file(*e.nest.target).processor || e.bodies[s]->op != ExprOp::kExp) return std::nullopt;
-  const std::optional<Outside> outside = outside_of(*e.nest.program, stage.tensor);
-  return outside ? std::optional<double>(outside->value) : std::nullopt;
+  const bool slow = register_file(*e.nest.target).processor && e.bodies[s]->op == ExprOp::kExp;
+  if (!slow || !stage.epilogue.empty()) return std::nullopt;
+  return outside_of(*e.nest.program, stage.tensor);
 }
 
-std::vector<Guard> guards_of(Emitter& e, int s) {
+}  // namespace
+
+Guards guards_of(Emitter& e, int s) {
   const Stage& stage = e.nest.stages[s];
   const Tensor& tensor = e.tensor(stage.tensor);
-  const bool map = outside_of_map(e, s).has_value();
-  std::vector<Guard> guards;
+  Guards guards;
   if (stage.copy_of >= 0 || has_fused_axes(stage)) return guards;
-  if (!map && (tensor.reduce == Reduce::kNone || reads_from_run(e, s))) return guards;
   const std::vector<AxisState> whole = whole_axes(e.nest, s);
   const size_t axes = stage.axes.size();
   const auto add = [&](const Expr& of_tensor, int64_t extent, int64_t divisor, bool multiple,
@@ -177,15 +174,19 @@ std::vector<Guard> guards_of(Emitter& e, int s) {
         stage.axis_value.empty() ? of_tensor : substitute(of_tensor, stage.axis_value);
     const Guard guard{multiple ? remainder_of(index, divisor, axes) : coefficients_of(index, axes),
                       extent, divisor, multiple, idle};
-    if (!range_of_guard(e, guard, whole).inside) guards.push_back(guard);
+    if (!range_of_guard(e, guard, whole).inside) guards.all.push_back(guard);
   };
   const auto add_idle = [&](const std::vector<Expr>& at_least_zero) {
     for (const Expr& index : at_least_zero) add(index, kUnbounded, 1, false, /*idle=*/true);
   };
-  if (map) {
-    add_idle(outside_of(*e.nest.program, stage.tensor)->at_least_zero);
+  if (tensor.reduce == Reduce::kNone) {
+    if (const std::optional<Outside> outside = outside_of_map(e, s)) {
+      add_idle(outside->at_least_zero);
+      guards.outside = outside->value;
+    }
     return guards;
   }
+  if (reads_from_run(e, s)) return guards;
   visit(e.bodies[s], [&](const ExprNode& node) {
     const bool pads = node.op == ExprOp::kPad && node.args[0]->op == ExprOp::kRead;
     if (!pads && node.op != ExprOp::kSelect) return;

@@ -69,12 +69,14 @@ struct Guard {
   bool moved_by(int axis) const { return coefficients[axis] != 0; }
 };
 
-// Of a stage whose axes are its tensor's: none after whole axes were fused. Of a map: where it is not
-// what outside_of_map says.
-std::vector<Guard> guards_of(Emitter& e, int stage);
-// What a map is, without being computed, where its guards let no point count: the exponential of minus
-// infinity. nullopt: nothing of the kind is known, or computing it takes no longer. Processors' only.
-std::optional<double> outside_of_map(const Emitter& e, int stage);
+// Of a stage whose axes are its tensor's: none after whole axes were fused.
+struct Guards {
+  std::vector<Guard> all;
+  // Of a map, which has guards where this is known and takes less than computing it (the exponential of
+  // minus infinity, on processors): what it is where one of them lets no point count.
+  std::optional<double> outside;
+};
+Guards guards_of(Emitter& e, int stage);
 
 // Where the guard's index is over a box of points.
 struct GuardRange {

@@ -461,8 +461,19 @@ void outer_loops(Frame& f, int l) {
 
 }  // namespace
 
+// A map that has taken over its operand's place (region.cc).
+static bool writes_what_it_reads(const Emitter& e, int s) {
+  const Stage& stage = e.nest.stages[s];
+  const int buffer = e.home[stage.tensor].buffer;
+  const std::vector<int> reads = body_reads(e.nest, s);
+  return stage.copy_of < 0 && buffer >= 0 &&
+         std::any_of(reads.begin(), reads.end(),
+                     [&](int tensor) { return e.home[tensor].buffer == buffer; });
+}
+
 void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
   const Stage& stage = e.nest.stages[s];
+  Guards guards = guards_of(e, s);
   Frame f{.e = e,
           .s = s,
           .stage = stage,
@@ -470,8 +481,9 @@ void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
           .tile = tile_begin(stage),
           .axes = std::move(axes),
           .lanes = stage_lanes(e.nest, s),
-          .guards = guards_of(e, s),
-          .outside = outside_of_map(e, s)};
+          .guards = std::move(guards.all),
+          .outside = guards.outside,
+          .overlaps = begins_anywhere(stage) && !writes_what_it_reads(e, s)};
   f.decided.assign(f.guards.size(), false);
   // Items in company have no vectors along a reduction that a whole tile does not fill.
   if (vector_reduces(f) && std::max(e.items, group_items(stage)) > 1) {

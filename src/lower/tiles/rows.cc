@@ -143,24 +143,13 @@ std::vector<std::vector<size_t>> bundles_of(const std::vector<Row>& rows, int ax
 
 namespace {
 
-// Of a map that has taken over its operand's place (region.cc): no point may be made twice.
-bool writes_what_it_reads(const Frame& f) {
-  const int buffer = f.e.home[f.stage.tensor].buffer;
-  const std::vector<int> reads = body_reads(f.e.nest, f.s);
-  return f.stage.copy_of < 0 && buffer >= 0 &&
-         std::any_of(reads.begin(), reads.end(),
-                     [&](int tensor) { return f.e.home[tensor].buffer == buffer; });
-}
-
-// `uniform`: full vectors only, masked.
+// Cuts `extent` points into vectors. `uniform`: full ones only, masked.
 std::vector<Chunk> vectors_of(const Frame& f, int64_t extent, bool uniform) {
   std::vector<Chunk> chunks;
   int64_t at = 0;
   for (; at + f.lanes <= extent; at += f.lanes) chunks.push_back({at, f.lanes, f.lanes});
   int64_t rest = extent - at;
-  // Neighbours that others are slid out of, and lines past the caches, begin at multiples.
-  const bool anywhere = !f.stage.slide && !f.stage.non_temporal && !writes_what_it_reads(f);
-  switch (rest_of(register_file(*f.e.nest.target), extent, f.lanes, uniform, anywhere)) {
+  switch (rest_of(register_file(*f.e.nest.target), extent, f.lanes, uniform, f.overlaps)) {
     case Rest::kNone: break;
     case Rest::kMasked: chunks.push_back({at, f.lanes, static_cast<int>(rest)}); break;
     case Rest::kOverlaps: chunks.push_back({extent - f.lanes, f.lanes, f.lanes}); break;

@@ -156,10 +156,6 @@ bool update_group(Frame& f, Evaluator& evaluator, const Expr& body,
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 struct Update {
   size_t first, count;                     // points
   int64_t chunk;                           // its first lane, from the tile's

@@ -27,6 +27,7 @@ struct Frame {
   std::vector<Guard> guards = {};
   std::vector<bool> decided = {};          // by a branch around: guards
   std::optional<double> outside = {};      // of a map: what it is where a guard lets no point count
+  bool overlaps = false;                   // its vectors may begin anywhere, and points be made twice
   // Axes along which items differ, as all of them together see them.
   std::vector<std::pair<int, AxisState>> shared = {};
   std::vector<Affine> working = {};        // >= 0: the item has a point of its own
