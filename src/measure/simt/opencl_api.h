@@ -37,7 +37,7 @@ constexpr Uint kLocalMemory = 1;           // CL_LOCAL, of kLocalMemType
 // What is asked for.
 constexpr Uint kPlatformName = 0x0902, kProgramBinarySizes = 0x1165, kProgramBinaries = 0x1166,
                kProgramBuildLog = 0x1183, kKernelWorkGroupSize = 0x11b0,
-               kKernelLocalMemSize = 0x11b2, kEventExecutionStatus = 0x11d3,
+               kKernelCompileWorkGroupSize = 0x11b1, kKernelLocalMemSize = 0x11b2, kEventExecutionStatus = 0x11d3,
                kProfilingStart = 0x1282, kProfilingEnd = 0x1283;
 constexpr Int kComplete = 0, kRunning = 1;  // of kEventExecutionStatus; more: not yet; less: an error
 constexpr Uint kDeviceType = 0x1000, kMaxComputeUnits = 0x1002, kMaxWorkGroupSize = 0x1004,
@@ -47,7 +47,9 @@ constexpr Uint kDeviceType = 0x1000, kMaxComputeUnits = 0x1002, kMaxWorkGroupSiz
                kEndianLittle = 0x1026, kDeviceAvailable = 0x1027, kCompilerAvailable = 0x1028,
                kDeviceName = 0x102b, kDeviceVendor = 0x102c, kDriverVersion = 0x102d,
                kDeviceVersion = 0x102f, kDeviceExtensions = 0x1030,
-               kNativeVectorWidthFloat = 0x103a, kSubGroupSizesIntel = 0x4108;
+               kNativeVectorWidthFloat = 0x103a, kSubGroupSizesIntel = 0x4108,
+               kComputeCapabilityMajorNv = 0x4000, kComputeCapabilityMinorNv = 0x4001,
+               kWarpSizeNv = 0x4003;
 
 struct Api {
   Int (*GetPlatformIDs)(Uint, Platform*, Uint*);

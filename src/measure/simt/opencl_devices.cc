@@ -107,6 +107,11 @@ OpenClDevice describe_opencl(const cl::Api& api, cl::DeviceId id, const std::str
       d.has_extension("cl_intel_subgroups")) {
     d.sub_groups = ask.sizes(cl::kSubGroupSizesIntel);
   }
+  if (d.has_extension("cl_nv_device_attribute_query")) {
+    d.capability_nv = 10 * ask.number<cl::Uint>(cl::kComputeCapabilityMajorNv) +
+                      ask.number<cl::Uint>(cl::kComputeCapabilityMinorNv);
+    d.warp_nv = ask.number<cl::Uint>(cl::kWarpSizeNv);
+  }
   d.nonsense = find_nonsense(d);
   if (d.nonsense.empty() && ask.number<cl::Uint>(cl::kCompilerAvailable) == 0) {
     d.nonsense = "its driver has no compiler";
@@ -157,7 +162,7 @@ std::string to_bytes(const OpenClDevice& d) {
   }
   for (uint64_t number : {d.type, d.units, d.group_items, d.mhz, d.address_bits, d.buffer_bytes,
                           d.memory_bytes, d.line_bytes, d.cache_bytes, d.local_bytes,
-                          d.float_lanes}) {
+                          d.float_lanes, d.capability_nv, d.warp_nv}) {
     w.put(number);
   }
   w.put(d.local_real).put(d.fp64).put(d.half).put(uint64_t{d.sub_groups.size()});
@@ -174,7 +179,7 @@ OpenClDevice from_bytes(std::string_view bytes) {
   }
   for (uint64_t* number : {&d.type, &d.units, &d.group_items, &d.mhz, &d.address_bits,
                            &d.buffer_bytes, &d.memory_bytes, &d.line_bytes, &d.cache_bytes,
-                           &d.local_bytes, &d.float_lanes}) {
+                           &d.local_bytes, &d.float_lanes, &d.capability_nv, &d.warp_nv}) {
     *number = r.get<uint64_t>();
   }
   d.local_real = r.get<bool>();

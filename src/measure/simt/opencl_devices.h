@@ -20,6 +20,8 @@ struct OpenClDevice {
            memory_bytes = 0, line_bytes = 0, cache_bytes = 0, local_bytes = 0, float_lanes = 0;
   bool local_real = false, fp64 = false, half = false;
   std::vector<uint64_t> sub_groups;        // sizes that a kernel may ask for
+  // NVIDIA's, of cl_nv_device_attribute_query: 90 for 9.0, and items in step. 0: it does not say.
+  uint64_t capability_nv = 0, warp_nv = 0;
   std::string nonsense;                    // that the driver says of it; "": it can be used
 
   bool has_extension(std::string_view word) const;

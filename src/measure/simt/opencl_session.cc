@@ -17,6 +17,11 @@ constexpr size_t kMostLog = 1500, kMostBinary = size_t{64} << 20;
 
 int64_t whole_words(int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
+absl::Status too_many_items(const OpenClProgram::Launch& launch, size_t most) {
+  return absl::ResourceExhaustedError(concat("kernel ", launch.kernel, ": groups of ", launch.items,
+                                             " items, for which the device's limit is ", most));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OpenClSession>> OpenClSession::open(const OpenClDevice& device) {
@@ -188,13 +193,18 @@ absl::Status OpenClKernels::make(const std::vector<OpenClProgram::Launch>& launc
     }
     made->push_back({what, kernel});
     // Of what it uses of registers and local memory a group of this kernel may be smaller yet.
-    size_t most = 0;
+    size_t most = 0, compiled[3] = {};
     uint64_t local = 0;
+    const size_t items = static_cast<size_t>(what.items);
     if (api.GetKernelWorkGroupInfo(kernel, session_->id_, cl::kKernelWorkGroupSize, sizeof most,
                                    &most, nullptr) == cl::kSuccess &&
-        most > 0 && static_cast<uint64_t>(what.items) > most) {
-      return absl::ResourceExhaustedError(concat("kernel ", what.kernel, ": groups of ", what.items,
-                                                 " items, for which the device's limit is ", most));
+        most > 0 && items > most) {
+      const bool accepted =
+          api.GetKernelWorkGroupInfo(kernel, session_->id_, cl::kKernelCompileWorkGroupSize,
+                                     sizeof compiled, compiled, nullptr) == cl::kSuccess &&
+          compiled[0] == items;
+      if (!accepted) return too_many_items(what, most);
+      made->back().doubted = most;
     }
     if (api.GetKernelWorkGroupInfo(kernel, session_->id_, cl::kKernelLocalMemSize, sizeof local,
                                    &local, nullptr) == cl::kSuccess &&
@@ -243,6 +253,7 @@ absl::Status OpenClKernels::enqueue(const Launch& launch, int64_t groups, cl::Ev
   const cl::Int error = session_->api().EnqueueNDRangeKernel(
       session_->queue(), launch.kernel, 1, nullptr, &all, &items, 0, nullptr, event);
   if (error == cl::kSuccess) return absl::OkStatus();
+  if (launch.doubted > 0) return too_many_items(launch.what, launch.doubted);
   const absl::Status status = cl::error_status(error, "clEnqueueNDRangeKernel");
   return absl::Status(status.code(), concat("kernel ", launch.what.kernel, ": ",
                                             std::string(status.message())));

@@ -90,6 +90,9 @@ class OpenClKernels {
   struct Launch {
     OpenClProgram::Launch what;
     cl::KernelId kernel = nullptr;
+    // Of a group as the driver says, where that is less and the kernel was still compiled for its
+    // size: NVIDIA's says 256 of many that then run. 0: nothing to doubt.
+    size_t doubted = 0;
   };
   explicit OpenClKernels(OpenClSession* session) : session_(session) {}
   absl::Status make(const std::vector<OpenClProgram::Launch>& launches,

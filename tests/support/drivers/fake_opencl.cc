@@ -8,10 +8,11 @@
 //   extensions=WORD WORD, sub_groups=N:N            that it says it has
 //   alloc=N                                         bytes that it gives at most, whatever it says
 //   clock_zero, clock_back, clock_slow (in another unit), clock_wild   what its events say
+//   doubts          that a kernel's groups are of one item at most, whatever size it was compiled for
 //   log=FILE                                        a line for each build: "source PID", "binary PID"
 //
-//   build_hangs, build_dies, build_lost, enqueue_dies, finish_hangs, wrong, lost: a program's; who
-//   loses its context has lost it for this process's life
+//   build_hangs, build_dies, build_lost, enqueue_dies, crowded (does not begin), finish_hangs, wrong,
+//   lost: a program's; who loses its context has lost it for this process's life
 #include <signal.h>
 #include <unistd.h>
 
@@ -244,8 +245,20 @@ Int clSetKernelArg(FakeKernel* kernel, Uint index, size_t, const void* value) {
   if (index < 8) std::memcpy(&kernel->arguments[index], value, sizeof(void*));
   return 0;
 }
-Int clGetKernelWorkGroupInfo(FakeKernel*, Object*, Uint, size_t, void*, size_t*) {
-  return kInvalidValue;
+Int clGetKernelWorkGroupInfo(FakeKernel* kernel, Object*, Uint what, size_t room, void* out,
+                             size_t* size) {
+  if (setting("doubts").empty()) return kInvalidValue;
+  if (what == 0x11b0) return answer_number<size_t>(1, room, out, size);
+  if (what != 0x11b1 || room < 3 * sizeof(size_t)) return kInvalidValue;
+  constexpr char kWord[] = "reqd_work_group_size(";
+  const size_t at = kernel->program->source.find(kWord);
+  const size_t items = at == std::string::npos
+                           ? 0
+                           : std::strtoull(kernel->program->source.c_str() + at + sizeof kWord - 1,
+                                           nullptr, 10);
+  const size_t sizes[] = {items, 1, 1};
+  std::memcpy(out, sizes, sizeof sizes);
+  return 0;
 }
 Int clReleaseKernel(FakeKernel* kernel) {
   delete kernel;
@@ -278,6 +291,7 @@ Int clEnqueueNDRangeKernel(Object*, FakeKernel* kernel, Uint, const size_t*, con
   if (lost) return kInvalidQueue;
   const FakeProgram& program = *kernel->program;
   if (does(program, "enqueue_dies")) die();
+  if (does(program, "crowded")) return kOutOfResources;
   if (does(program, "finish_hangs")) hanging = true;
   if (does(program, "lost")) {
     lost = true;
