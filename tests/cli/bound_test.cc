@@ -153,6 +153,20 @@ TEST(Bound, FasterMachinesHaveLowerOnes) {
   }
 }
 
+// Behind units that share it there is one memory, however many they are.
+TEST(Bound, AMemoryThatUnitsShareIsCountedOnce) {
+  const Target target = *find_target("opencl_gpu");
+  const Program program = parsed("in X: f32[4096, 4096]\n out Y[i: 4096, j: 4096] = X[i, j]");
+  const Work work = count_work(program);
+  const double rate = target.caches.back().read_bytes_per_cycle * target.ghz;
+  ASSERT_EQ(target.caches.back().write_bytes_per_cycle * target.ghz, rate);
+  for (const int units : {1, 8, 132}) {
+    EXPECT_DOUBLE_EQ(nominal_limits(program, work, target, units).bandwidth_gbytes, rate);
+  }
+  const double peak = nominal_limits(program, work, target, 1).peak_gflops;
+  EXPECT_DOUBLE_EQ(nominal_limits(program, work, target, 132).peak_gflops, 132 * peak);
+}
+
 // Each is at most what its parts allow.
 TEST(Limits, RatesOfThisMachineAgreeWithEachOther) {
   const Target host = *find_target("host");

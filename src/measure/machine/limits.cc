@@ -99,6 +99,23 @@ absl::StatusOr<Limits> measure_limits(const Program& program, const Work& work,
   return limits;
 }
 
+namespace {
+
+// Of what the program reads and writes, in that proportion, by all units together. Processors read
+// and write at once, each for itself; a machine of many threads has one memory behind all its units,
+// whose reads and writes take turns.
+double bytes_per_cycle(const Work& work, const Target& target, const CacheLevel& level,
+                       int threads) {
+  const double together = level.read_bytes_per_cycle + level.write_bytes_per_cycle;
+  if (target.part.family()->has_threads || !level.shared) return together * threads;
+  const double bytes = work.bytes_read + work.bytes_written;
+  const double cycles = work.bytes_read / level.read_bytes_per_cycle +
+                        work.bytes_written / level.write_bytes_per_cycle;
+  return cycles > 0 ? bytes / cycles : together;
+}
+
+}  // namespace
+
 Limits nominal_limits(const Program& program, const Work& work, const Target& target,
                       int threads) {
   const PeakKind main = peak_kind(program, target);
@@ -115,8 +132,7 @@ Limits nominal_limits(const Program& program, const Work& work, const Target& ta
   }
   Limits limits;
   limits.peak_gflops = 2 * lanes_per_cycle * target.ghz * threads;
-  limits.bandwidth_gbytes =
-      (level->read_bytes_per_cycle + level->write_bytes_per_cycle) * target.ghz * threads;
+  limits.bandwidth_gbytes = target.ghz * bytes_per_cycle(work, target, *level, threads);
   for (const InstructionMix& mix : instruction_mixes(work, target))
     limits.instructions[mix.name] = nominal_instruction_rate(target, mix, threads);
   return limits;
