@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/measure/simt/kernel_cache.h"
+#include "src/measure/simt/opencl_clock.h"
 #include "src/measure/simt/opencl_devices.h"
 
 namespace lw {
@@ -87,7 +88,7 @@ namespace {
 class DrivenCall : public DrivenKernel {
  public:
   DrivenCall(std::unique_ptr<OpenClSession> session, std::unique_ptr<OpenClCall> call)
-      : session_(std::move(session)), call_(std::move(call)) {}
+      : session_(std::move(session)), clock_(session_.get()), call_(std::move(call)) {}
 
   absl::Status prepack(void* const* arguments) override {
     RETURN_IF_ERROR(call_->write_inputs(arguments));
@@ -99,9 +100,11 @@ class DrivenCall : public DrivenKernel {
     RETURN_IF_ERROR(call_->write_inputs(arguments));
     RETURN_IF_ERROR(session_->finish());
     const double start_s = now();
-    RETURN_IF_ERROR(call_->enqueue());
-    RETURN_IF_ERROR(session_->finish());
-    last_us_ = (now() - start_s) * 1e6;
+    cl::Event first = nullptr, last = nullptr;
+    absl::Status status = call_->enqueue(&first, &last);
+    if (status.ok()) status = session_->finish();
+    last_us_ = clock_.take(first, last, now() - start_s) * 1e6;
+    RETURN_IF_ERROR(status);
     return call_->read_outputs(arguments);
   }
 
@@ -109,6 +112,7 @@ class DrivenCall : public DrivenKernel {
 
  private:
   const std::unique_ptr<OpenClSession> session_;
+  OpenClClock clock_;
   const std::unique_ptr<OpenClCall> call_;   // gone before its session
   double last_us_ = 0;
 };

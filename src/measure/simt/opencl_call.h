@@ -35,7 +35,9 @@ class OpenClCall {
 
   // Behind what is in the session's queue.
   absl::Status enqueue_prepack() { return kernels_->enqueue_prepack(); }
-  absl::Status enqueue() { return kernels_->enqueue(); }
+  absl::Status enqueue(cl::Event* first = nullptr, cl::Event* last = nullptr) {
+    return kernels_->enqueue(first, last);
+  }
 
  private:
   OpenClCall(OpenClSession* session, OpenClProgram program);
