@@ -17,6 +17,8 @@ namespace {
 // Of the registers that an item may have at most it has this share where a unit is full of items.
 constexpr double kFullRegisters = 0.25;
 constexpr double kLoopSlots = 2;           // of an update: count, compare and branch
+constexpr double kGuardSlots = 8;          // of an access under a mask: its conditions, a place that
+                                           // is there, a choice
 
 const Loop* loop_at(const Nest& nest, const Analysis& analysis, const StageCost& cost, int l) {
   const StageCost* owner = &cost;
@@ -354,7 +356,29 @@ class Group {
       launch_.global +=
           wide.moved_bytes(access_bytes) / nest_.target->caches[0].read_bytes_per_cycle;
     }
+    const AxisMask masked = access.axes & masked_axes(cost);
+    if (masked != 0) launch_.issue += kGuardSlots * wide.count;
+    // Lanes that may be off are asked for in a branch, and nothing else until they are there.
+    const bool branches = cost.vector_axis >= 0 && (masked >> (cost.vector_axis & 63) & 1) != 0;
+    if (branches && !written) {
+      launch_.latency += wide.count / in_step * nest_.target->caches[0].latency_cycles;
+    }
     launch_.accesses.push_back(wide);
+  }
+
+  // Those of which tiles at an edge are masked: of a group's, one instance of code does all.
+  AxisMask masked_axes(const StageCost& cost) const {
+    const Stage& stage = stage_of(cost);
+    AxisMask axes = 0;
+    for (int l = 0; l < cost.tile - cost.depth; ++l) {
+      if (stage.loops[l].tail != Tail::kMask) continue;
+      for (const LoopPart& part : stage.loops[l].parts) {
+        const double range = cost.box_at(cost.depth + l)[part.axis];
+        const double tile = static_cast<double>(part.tile);
+        if (range > tile && std::fmod(range, tile) != 0) axes |= AxisMask{1} << (part.axis & 63);
+      }
+    }
+    return axes;
   }
 
   void fill_units() {

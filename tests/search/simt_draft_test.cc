@@ -70,6 +70,19 @@ TEST(SimtDraft, NeighboursShareTransactions) {
   EXPECT_EQ(transactions({{{8, 4096}, {4, 4}}, 32}, 4, 32), 8);
 }
 
+TEST(SimtDraft, MasksCostSlotsAndBranchesWaits) {
+  constexpr char kScale[] = "op s() {\n  in X: f32[96, 96]\n  out Y[i: 96, j: 96] = 2 * X[i, j]\n}\n";
+  const auto of_tile = [&](int rows, int columns) {
+    const Nest nest = scheduled(kScale, concat("register_tile(Y, i, j; ", rows, ", ", columns,
+                                               ", 1, 1)\nparallel(Y; 0, 1)\nitems(Y; 1, 1)"));
+    return launches_of(nest).at(0);
+  };
+  const Launch even = of_tile(4, 8), rows = of_tile(5, 8), columns = of_tile(4, 20);
+  const auto each = [](const Launch& l, double all) { return all * l.groups / (96.0 * 96); };
+  EXPECT_GT(each(rows, rows.issue), each(even, even.issue));
+  EXPECT_GT(each(columns, columns.latency), 2 * each(even, even.latency));
+}
+
 TEST(SimtDraft, NeighboursMeetInBanks) {
   EXPECT_EQ(bank_cycles(row_of(4), 4, 32), 1);
   EXPECT_EQ(bank_cycles(row_of(0), 4, 32), 1);
