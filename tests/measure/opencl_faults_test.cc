@@ -168,6 +168,14 @@ TEST_F(FakeOpenClTest, WhatItDoesNotGiveCostsOneCandidate) {
                 quick());
 }
 
+// NVIDIA's says 256 of groups that run with 768.
+TEST_F(FakeOpenClTest, AGroupOfTheSizeItWasCompiledForIsTried) {
+  behave("doubts");
+  expect_faults({{"fake_crowded", Verdict::kDeviceLimit,
+                  "groups of 24 items, for which the device's limit is 1"}},
+                quick());                  // which measures a good one too
+}
+
 TEST_F(FakeOpenClTest, ADeviceThatVanishesComesBack) {
   behave(concat("gone=", path_, ".gone"));
   const std::unique_ptr<Measurer> measurer = make_opencl_measurer(quick()).value();
@@ -259,6 +267,8 @@ TEST_F(FakeOpenClTest, AProbeIsKeptAndItsTargetsConstantsAreOfIt) {
   for (const OpenClProbe::Copy& copy : probe.copies) EXPECT_GT(copy.gbytes, 0);
   EXPECT_GT(probe.fma_gflops, 0);
   EXPECT_GT(probe.local_gbytes, 0);
+  ASSERT_GE(probe.reads.size(), 2u);
+  for (const OpenClProbe::Read& read : probe.reads) EXPECT_GT(read.gbytes, 0);
   EXPECT_GT(probe.barrier_us, 0);
   EXPECT_GE(probe.launch_us, 20);          // that a kernel takes there
   EXPECT_GE(probe.group_us, 0);
@@ -284,6 +294,30 @@ TEST_F(FakeOpenClTest, AProbeIsKeptAndItsTargetsConstantsAreOfIt) {
   EXPECT_EQ(to_text(opencl_target("0").value()), to_text(before));
   std::filesystem::remove_all(state);
   unsetenv("XDG_STATE_HOME");
+}
+
+TEST_F(FakeOpenClTest, ASharedCacheIsWhatIsReadFaster) {
+  OpenClProbe probe;
+  EXPECT_FALSE(shared_cache(probe));
+  probe.reads = {{1 << 20, 900}, {2 << 20, 1000}, {4 << 20, 800}, {8 << 20, 420}, {16 << 20, 400}};
+  EXPECT_EQ(shared_cache(probe).value().bytes, 4 << 20);
+  EXPECT_EQ(shared_cache(probe).value().gbytes, 900);
+  Target target = opencl_target("0").value();
+  SimtTarget part = simt(target);
+  probe.copies = {{4, 300}};
+  apply_probe(find_opencl_device("0").value(), probe, &target, &part);
+  const CacheLevel& shared = target.caches[target.caches.size() - 2];
+  EXPECT_EQ(shared.bytes, 4 << 20);
+  EXPECT_GT(shared.read_bytes_per_cycle, 2 * target.caches.back().read_bytes_per_cycle);
+  // What shows none says nothing of its size, but it is not slower than memory.
+  probe.reads = {{1 << 20, 500}, {2 << 20, 400}};
+  EXPECT_FALSE(shared_cache(probe));
+  target = opencl_target("0").value();
+  const int64_t bytes = target.caches[target.caches.size() - 2].bytes;
+  apply_probe(find_opencl_device("0").value(), probe, &target, &part);
+  EXPECT_EQ(target.caches[target.caches.size() - 2].bytes, bytes);
+  EXPECT_GE(target.caches[target.caches.size() - 2].read_bytes_per_cycle,
+            target.caches.back().read_bytes_per_cycle);
 }
 
 TEST_F(FakeOpenClTest, AProbeThatTheDriverDoesNotSurviveIsSaid) {

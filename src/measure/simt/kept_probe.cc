@@ -54,6 +54,10 @@ std::string to_json(const OpenClProbe& probe) {
   for (const OpenClProbe::Copy& copy : probe.copies) {
     json["copies"].push_back({{"width", copy.width}, {"gbytes", copy.gbytes}});
   }
+  json["reads"] = nlohmann::ordered_json::array();
+  for (const OpenClProbe::Read& read : probe.reads) {
+    json["reads"].push_back({{"bytes", read.bytes}, {"gbytes", read.gbytes}});
+  }
   json["barrier_items"] = probe.barrier_items;
   for (const auto& row : kFigures) json[row.name] = probe.*row.figure;
   return json.dump(1) + "\n";
@@ -73,6 +77,12 @@ absl::StatusOr<OpenClProbe> parse_probe(std::string_view text) {
     const double width = number(copy, "width");
     ok = ok && width >= 1 && width <= 64;
     if (ok) probe.copies.push_back({static_cast<int>(width), number(copy, "gbytes")});
+  }
+  // (Probes of before have none.)
+  for (const nlohmann::json& read : json.value("reads", nlohmann::json::array())) {
+    const double bytes = number(read, "bytes");
+    ok = ok && bytes >= 1 && bytes <= 1e15;
+    if (ok) probe.reads.push_back({static_cast<int64_t>(bytes), number(read, "gbytes")});
   }
   const double items = number(json, "barrier_items");
   ok = ok && items >= 0 && items <= 65536;
@@ -98,6 +108,19 @@ std::optional<OpenClProbe> kept_probe(const OpenClDevice& device) {
   return *std::move(probe);
 }
 
+std::optional<OpenClProbe::Read> shared_cache(const OpenClProbe& probe) {
+  constexpr double kMuchFaster = 1.3;
+  if (probe.reads.empty()) return std::nullopt;
+  const double near = probe.reads.front().gbytes, far = probe.reads.back().gbytes;
+  if (!is_there(near) || !is_there(far) || near < kMuchFaster * far) return std::nullopt;
+  OpenClProbe::Read cache = {0, near};
+  for (const OpenClProbe::Read& read : probe.reads) {
+    if (read.gbytes < std::sqrt(near * far)) break;
+    cache.bytes = read.bytes;
+  }
+  return cache;
+}
+
 void apply_probe(const OpenClDevice& device, const OpenClProbe& probe, Target* target,
                  SimtTarget* part) {
   if (is_there(probe.launch_us)) part->launch_us = stepped(probe.launch_us);
@@ -112,6 +135,14 @@ void apply_probe(const OpenClDevice& device, const OpenClProbe& probe, Target* t
   if (is_there(copy) && !target->caches.empty()) {
     CacheLevel& memory = target->caches.back();
     memory.read_bytes_per_cycle = memory.write_bytes_per_cycle = stepped(copy / target->ghz);
+    const std::optional<OpenClProbe::Read> shared = shared_cache(probe);
+    for (CacheLevel& level : target->caches) {
+      if (!level.shared || &level == &memory) continue;
+      // Where it did not show it is no slower than what lies behind it.
+      double rate = std::max(level.read_bytes_per_cycle, memory.read_bytes_per_cycle);
+      if (shared) rate = stepped(shared->gbytes / target->ghz), level.bytes = shared->bytes;
+      level.read_bytes_per_cycle = level.write_bytes_per_cycle = rate;
+    }
   }
   for (Atom& atom : target->atoms) {
     if (atom.acc != Type::kF32 || !is_there(probe.fma_gflops)) continue;

@@ -2,6 +2,7 @@
 #include "src/measure/simt/opencl_probe.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "absl/strings/str_replace.h"
@@ -21,17 +22,22 @@ namespace {
 constexpr double kLongBatch_s = 3e-3, kEnough_s = 0.1;
 constexpr int kBatches = 5, kMostRounds = 1 << 24, kMostCalls = 4096;
 constexpr int64_t kLeastCopied = int64_t{16} << 20, kMostCopied = int64_t{128} << 20;
+constexpr int64_t kVector = 16, kOwnCache = int64_t{32} << 10;
 constexpr int kWidths[] = {1, 2, 4, 8, 16};
-constexpr int64_t kGroups[] = {64, 32, 16, 1};
+constexpr int64_t kGroups[] = {256, 64, 32, 16, 1};
 
 class Instruments {
  public:
   Instruments(OpenClSession* session, int64_t items)
       : session_(session), clock_(session), items_(items),
         units_(static_cast<int64_t>(session->device().units)),
-        bytes_(std::clamp(4 * static_cast<int64_t>(std::min<uint64_t>(
+        bytes_(kMostCopied) {
+    // Drivers of others say less of their caches than there is.
+    if (session->device().is_processor()) {
+      bytes_ = std::clamp(4 * static_cast<int64_t>(std::min<uint64_t>(
                                   session->device().cache_bytes, kMostCopied)),
-                          kLeastCopied, kMostCopied)) {
+                          kLeastCopied, kMostCopied);
+    }
     const uint64_t room = std::min(session->device().buffer_bytes, session->device().memory_bytes);
     while (bytes_ > 4 << 20 && static_cast<uint64_t>(4 * bytes_) > room) bytes_ /= 2;
   }
@@ -50,11 +56,10 @@ class Instruments {
 
   absl::Status measure(OpenClProbe* probe) {
     for (const int width : kWidths) {
-      const int64_t items = bytes_ / 4 / width / items_ * items_;
+      const int64_t groups = bytes_ / 16 / width / items_, vectors = 4 * groups * items_;
       ASSIGN_OR_RETURN(const double s,
-                       seconds(with(width == 1 ? kCopyKernel1 : kCopyKernel, width), items / items_,
-                               items_, false));
-      probe->copies.push_back({width, 8e-9 * static_cast<double>(items * width) / s});
+                       seconds(with(kCopyKernel, width), groups, items_, false));
+      probe->copies.push_back({width, 8e-9 * static_cast<double>(vectors * width) / s});
     }
     // Enough items for a device that hides a chain's latency behind others.
     const int64_t groups = 16 * units_;
@@ -63,6 +68,7 @@ class Instruments {
       probe->fma_gflops = std::max(
           probe->fma_gflops, 16e-9 * width * static_cast<double>(groups * items_) / s);
     }
+    if (!session_->device().is_processor()) RETURN_IF_ERROR(measure_reads(probe));
     ASSIGN_OR_RETURN(const double local_s, seconds(with(kLocalKernel, 4), groups, items_, true));
     probe->local_gbytes = 64e-9 * static_cast<double>(groups * items_) / local_s;
     ASSIGN_OR_RETURN(const double barrier_s, seconds(with(kBarrierKernel, 1), 1, items_, true));
@@ -78,8 +84,23 @@ class Instruments {
   }
 
  private:
+  // From windows that units' own caches do not hold, to all there is.
+  absl::Status measure_reads(OpenClProbe* probe) {
+    const int64_t items = std::min(32 * units_ * items_, bytes_ / kVector / items_ * items_);
+    const int64_t least = static_cast<int64_t>(
+        std::bit_ceil(static_cast<uint64_t>(units_ * kOwnCache)));
+    for (int64_t window = std::min(least, bytes_); window <= bytes_; window *= 2) {
+      window_ = static_cast<int>(window / kVector);
+      ASSIGN_OR_RETURN(const double s, seconds(kReadKernel, items / items_, items_, true));
+      probe->reads.push_back({window, 4e-9 * kVector * static_cast<double>(items) / s});
+    }
+    window_ = 1;
+    return absl::OkStatus();
+  }
+
   std::string with(const char* source, int width) const {
-    return absl::StrReplaceAll(source, {{"WIDTH", concat(width)}, {"ITEMS", concat(items_)}});
+    const std::string wide = width == 1 ? "" : concat(width);  // there is no float1
+    return absl::StrReplaceAll(source, {{"WIDTH", wide}, {"ITEMS", concat(items_)}});
   }
 
   // Of a call or, where it goes in rounds, of a round.
@@ -118,7 +139,8 @@ class Instruments {
   }
 
   absl::Status set_rounds(int rounds) {
-    return session_->write(buffers_[2], &rounds, sizeof rounds);
+    const int numbers[] = {rounds, window_ - 1};
+    return session_->write(buffers_[2], numbers, sizeof numbers);
   }
 
   absl::StatusOr<double> batch(OpenClKernels& kernels, int calls) {
@@ -137,7 +159,8 @@ class Instruments {
   OpenClSession* const session_;
   OpenClClock clock_;
   const int64_t items_, units_;
-  int64_t bytes_;
+  int64_t bytes_;                          // a power of two
+  int window_ = 1;                         // vectors of it that are read, a power of two
   std::vector<cl::Memory> buffers_;
 };
 

@@ -19,6 +19,11 @@ struct OpenClProbe {
     double gbytes = 0;                     // GB/s, read and written together
   };
   std::vector<Copy> copies;
+  struct Read {
+    int64_t bytes = 0;                     // of the window that all units read again and again
+    double gbytes = 0;                     // GB/s, of all units together
+  };
+  std::vector<Read> reads;                 // ascending windows; none of processors
   double fma_gflops = 0;                   // a multiply-add two
   double local_gbytes = 0;                 // GB/s read by all units together
   int barrier_items = 0;                   // of the group that met
@@ -31,6 +36,10 @@ struct OpenClProbe {
 // In a process of its own; some two seconds, most of which the driver compiles. kUnavailable: that
 // ended, or took longer than `limit_s`.
 absl::StatusOr<OpenClProbe> probe_opencl(const OpenClDevice& device, double limit_s = 60);
+
+// The memory that all units share before the last: the largest window that is read at nearly the
+// rate of the smallest, and that rate. nullopt: no window is read much faster than the largest.
+std::optional<OpenClProbe::Read> shared_cache(const OpenClProbe& probe);
 
 // One is enough for a device and a release of its driver: it is kept in the user's state folder. Not
 // OK: it cannot be written.

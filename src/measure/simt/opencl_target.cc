@@ -64,6 +64,17 @@ void add_dot_products(Target* target) {
   }
 }
 
+// Threads that a multiprocessor holds at once, of the table of compute capabilities in NVIDIA's CUDA
+// C++ Programming Guide. 0: of none that is known.
+int64_t resident_items_nv(uint64_t capability) {
+  if (capability < 30) return 0;
+  switch (capability) {
+    case 75: return 1024;
+    case 86: case 87: case 88: case 89: return 1536;
+    default: return capability < 110 ? 2048 : 1536;
+  }
+}
+
 void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
   constexpr uint64_t kSlowestMhz = 100, kFastestMhz = 10'000;
   if (d.mhz >= kSlowestMhz && d.mhz <= kFastestMhz) target->ghz = static_cast<double>(d.mhz) / 1e3;
@@ -73,10 +84,16 @@ void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
     }
   }
   if (d.line_bytes > 0) part->access_bytes = static_cast<int64_t>(d.line_bytes);
+  // Until a probe says how fast it is, as fast as may be: what is measured is held against it.
+  for (Atom& atom : target->atoms) atom.per_cycle = part->simd;
   if (d.float_lanes > 1 && d.float_lanes <= 16 && std::has_single_bit(d.float_lanes)) {
     part->vector_bytes = static_cast<int>(4 * d.float_lanes);
   }
   if (d.has_extension("cl_khr_integer_dot_product")) add_dot_products(target);
+  // A kernel that declares 48 KiB needs, so its driver, so much more, and is not run.
+  if (d.capability_nv > 0) part->local_bytes -= std::min<int64_t>(part->local_bytes, 64);
+  if (d.warp_nv >= 2 && d.warp_nv <= 64) part->simd = static_cast<int>(d.warp_nv);
+  part->unit_items = std::max(part->unit_items, resident_items_nv(d.capability_nv));
 }
 
 // Of the sizes that the device offers, one whose items make a vector of floats, or, where items are

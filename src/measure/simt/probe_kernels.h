@@ -4,17 +4,32 @@
 
 namespace lw {
 
-// A copy by vectors of WIDTH floats.
+// A copy by vectors of WIDTH floats, four by an item: so many are on the way at once.
 inline constexpr char kCopyKernel[] = R"(
 __kernel void probe(__global const float* a, __global float* b, __global const int* n) {
-  const size_t i = get_global_id(0);
-  vstoreWIDTH(vloadWIDTH(i, a), i, b);
+  __global const floatWIDTH* from = (__global const floatWIDTH*)a;
+  __global floatWIDTH* to = (__global floatWIDTH*)b;
+  const size_t i = get_global_id(0), all = get_global_size(0);
+  const floatWIDTH x0 = from[i], x1 = from[i + all], x2 = from[i + 2 * all],
+                   x3 = from[i + 3 * all];
+  to[i] = x0; to[i + all] = x1; to[i + 2 * all] = x2; to[i + 3 * all] = x3;
 }
 )";
-inline constexpr char kCopyKernel1[] = R"(
+
+// Four reads of 16 bytes a round, by all items from one end of a window of n[1] + 1 vectors, a power
+// of two, to the other.
+inline constexpr char kReadKernel[] = R"(
 __kernel void probe(__global const float* a, __global float* b, __global const int* n) {
-  const size_t i = get_global_id(0);
-  b[i] = a[i];
+  __global const float4* from = (__global const float4*)a;
+  const int all = get_global_size(0), count = n[0], mask = n[1];
+  float4 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  int at = get_global_id(0);
+  for (int i = 0; i < count; ++i) {
+    s0 += from[at & mask]; s1 += from[(at + all) & mask];
+    s2 += from[(at + 2 * all) & mask]; s3 += from[(at + 3 * all) & mask];
+    at = (at + 4 * all) & mask;
+  }
+  vstore4((s0 + s1) + (s2 + s3), get_global_id(0), b);
 }
 )";
 
