@@ -91,6 +91,55 @@ absl::Status check_together(const Nest& nest, int stage) {
   return absl::OkStatus();
 }
 
+// Whether the stage reads the tensor, if at all, at its own point of `axis` as the tensor's `dim`.
+bool reads_own_part(const Nest& nest, int stage, int tensor, int dim, int axis) {
+  const std::vector<const ExprNode*>& reads = nest.stages[stage].body->read_nodes;
+  return std::all_of(reads.begin(), reads.end(), [&](const ExprNode* read) {
+    if (read->index != tensor) return true;
+    const Expr& at = read->args[dim];
+    return at->op == ExprOp::kAxis && at->index == axis;
+  });
+}
+
+// A stage that is dealt along its host's loop is complete, part by part, before what the loop runs,
+// and whole behind the host.
+absl::Status check_dealt(const Nest& nest, const Readers& readers, int stage, int position) {
+  const Stage& s = nest.stages[stage];
+  const Stage& host = nest.stages[s.host];
+  const auto no = [&](const std::string& why) {
+    return infeasible(concat(s.name, " with ", host.name, " ", s.loop, ": ", why));
+  };
+  if (host.place != Place::kRoot || !host.axis_value.empty() || !s.axis_value.empty()) {
+    return no("their axes are not their tensors'");
+  }
+  if (has_items(host) || has_items(s)) return no("items share loops");
+  const int axis = host.loops[position].parts[0].axis;
+  if (host.axes[axis].extent != s.axes[s.along].extent) return no("the loop has other points");
+  bool parallel = false, even = true;
+  for (int l = 0; l <= position; ++l) {
+    const Loop& loop = host.loops[l];
+    if (loop.parts.size() != 1 || loop.parts[0].axis != axis || is_factored(host, loop.parts[0])) {
+      return no(concat("loop ", loop.name, " would repeat it"));
+    }
+    parallel = parallel || loop.kind == LoopKind::kParallel;
+    even = even && (loop.tail == Tail::kCompose || range_of(host, l) % loop.parts[0].tile == 0);
+  }
+  if (parallel && !even) return no("two threads would write the same");
+  const int root = s.host;
+  std::vector<int> results = {s.tensor};
+  for (int e : s.epilogue) results.push_back(nest.stages[e].tensor);
+  for (const int tensor : results) {
+    for (const int reader : readers[tensor]) {
+      const int home = home_of(nest, reader);
+      if (home == stage || root_of(nest, home) > root) continue;
+      const bool own = home == s.host && nest.stages[reader].copy_of < 0 &&
+                       reads_own_part(nest, reader, tensor, s.along, axis);
+      if (!own) return no(concat(nest.stages[reader].name, " reads more of it than is there"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status check_place(const Nest& nest, const Readers& readers, int stage) {
   const Stage& s = nest.stages[stage];
   const Stage& host = nest.stages[s.host];
@@ -104,6 +153,7 @@ absl::Status check_place(const Nest& nest, const Readers& readers, int stage) {
   }
   if (s.copy_of >= 0) return check_serves(nest, stage, position + 1);
   RETURN_IF_ERROR(check_together(nest, stage));
+  if (s.along >= 0) return check_dealt(nest, readers, stage, position);
   RETURN_IF_ERROR(check_inside(nest, readers, stage, s.tensor, position + 1));
   for (int e : s.epilogue) {
     RETURN_IF_ERROR(check_inside(nest, readers, stage, nest.stages[e].tensor, position + 1));

@@ -33,6 +33,9 @@
 //   kRoot      on its own, in program order.
 //   kAt        inside `host`'s loop named `loop`, before that loop's other contents: computes just the
 //              region that one iteration reads, into a buffer of that size.
+//              Or, with its axis `along` >= 0: before the contents of that loop, which runs over an axis
+//              of as many points, the same part of its own; all of it is kept, for readers behind the
+//              host too, and the host, if it reads it, reads its own part.
 //   kInlined   nowhere: its body is evaluated where it is read. A reduction may be so in the boxes
 //              of an NPU's vector engine, which hold whole what it reduces: of the one stage, its
 //              `host`, that reads it and over whose axes it is.
@@ -148,6 +151,7 @@ struct Stage {
   Place place = Place::kRoot;
   int host = -1;                           // kAt, kEpilogue, reductions kInlined: index of a stage
   std::string loop;                        // kAt: name of a loop of host
+  int along = -1;                          // kAt: its axis that the loop deals; -1: none
 
   int copy_of = -1;                        // copies only: the tensor
   int block_dim = -1;

@@ -30,7 +30,8 @@ std::string axes_text(const Nest& nest, const Stage& stage) {
 std::string place_text(const Nest& nest, const Stage& stage) {
   switch (stage.place) {
     case Place::kRoot: return "";
-    case Place::kAt: return concat(" at ", nest.stages[stage.host].name, " ", stage.loop);
+    case Place::kAt: return concat(stage.along >= 0 ? " with " : " at ",
+                                   nest.stages[stage.host].name, " ", stage.loop);
     case Place::kInlined:
       return stage.host < 0 ? " inlined" : concat(" inlined in ", nest.stages[stage.host].name);
     case Place::kEpilogue: return concat(" epilogue of ", nest.stages[stage.host].name);

@@ -97,6 +97,10 @@ absl::Status verify_place(const Nest& nest, int index) {
   const int position = find_loop(host, stage.loop);
   if (position < 0 || position >= tile_begin(host))
     return broken(stage, "stands at no loop outside the tile");
+  if (stage.along >= 0 && (stage.copy_of >= 0 || stage.along >= static_cast<int>(stage.axes.size()) ||
+                           stage.axes[stage.along].reduction || host.place != Place::kRoot)) {
+    return broken(stage, "is dealt along no axis of its own");
+  }
   return absl::OkStatus();
 }
 

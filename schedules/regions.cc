@@ -53,6 +53,12 @@ class Regions {
     if (stage == host_) return inner_extents(s, depth_);
     std::vector<int64_t> extents = whole(s);
     if (s.copy_of >= 0) return extents;
+    if (s.along >= 0) {
+      const Stage& host = nest_.stages[s.host];
+      const int position = find_loop(host, s.loop);
+      extents[s.along] = inner_extents(host, position + 1)[host.loops[position].parts[0].axis];
+      return extents;
+    }
     std::vector<int> results = {s.tensor};
     for (int e : s.epilogue) results.push_back(nest_.stages[e].tensor);
     std::vector<int64_t> box(nest_.program->tensors[s.tensor].shape.size(), 1);

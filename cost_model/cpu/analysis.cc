@@ -45,11 +45,25 @@ bool within(const Analysis& analysis, int cost, int host) {
   return cost == host;
 }
 
+// Of a stage that is dealt along an axis of the host's.
+std::vector<double> dealt_region(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                                 int position, bool of_one) {
+  const Stage& stage = nest.stages[cost.stage];
+  const StageCost& host = analysis.stages[cost.host];
+  const std::vector<Loop>& loops = nest.stages[stage.host].loops;
+  const int axis = loops[find_loop(nest.stages[stage.host], stage.loop)].parts[0].axis;
+  std::vector<double> axes;
+  for (const NestAxis& a : stage.axes) axes.push_back(static_cast<double>(a.extent));
+  axes[stage.along] = (of_one ? host.share_at(position) : host.box_at(position))[axis];
+  return axes;
+}
+
 // Extents of the stage's axes that one iteration at `position` of the host's chain needs, of all
 // threads or of one.
 std::vector<double> region(const Nest& nest, const Analysis& analysis, const StageCost& cost,
                            int position, bool of_one) {
   const Stage& stage = nest.stages[cost.stage];
+  if (stage.along >= 0) return dealt_region(nest, analysis, cost, position, of_one);
   std::vector<int> tensors = {stage.copy_of >= 0 ? stage.copy_of : stage.tensor};
   for (int e : stage.epilogue) tensors.push_back(nest.stages[e].tensor);
   const size_t rank = nest.program->tensors[tensors[0]].shape.size();

@@ -57,6 +57,7 @@ Storage storage_of(const Nest& nest, const Analysis& analysis, int s, int tensor
   const StageCost* cost = find_cost(analysis, runs);
   if (cost == nullptr || nest.stages[runs].place != Place::kAt) return storage;
   if (stage.copy_of < 0 && t.role == Role::kOutput) return storage;
+  if (nest.stages[runs].along >= 0) return storage;
   storage.local = true;
   storage.from = cost->depth;
   for (size_t d = 0; d < storage.shape.size() && d < nest.stages[runs].axes.size(); ++d) {

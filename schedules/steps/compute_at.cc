@@ -30,6 +30,7 @@ absl::Status check_movable(const Nest& nest, int producer, int host) {
   if (p.copy_of >= 0) return infeasible(concat(p.name, " is a copy"));
   // What one iteration reads is a box over the tensor's axes, which the loops must run over.
   if (!p.axis_value.empty()) return infeasible(concat(p.name, " has fused axes"));
+  if (p.along >= 0) return infeasible(concat(p.name, " is dealt along a loop"));
   if (p.factored_axis >= 0) return infeasible(concat(p.name, " has partial results"));
   if (p.place == Place::kPrepack || nest.stages[host].place == Place::kPrepack)
     return infeasible("what is prepacked stays whole");

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "schedules/costs.h"
 #include "schedules/legality.h"
+#include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/expr/intern.h"

@@ -41,6 +41,7 @@ absl::Status check_factorable(const Nest& nest, int stage, int position) {
   if (s.copy_of >= 0 || (s.place != Place::kRoot && s.place != Place::kAt))
     return infeasible(concat(s.name, " is neither at the root nor at a loop"));
   if (s.factored_axis >= 0) return infeasible(concat(s.name, " is factored already"));
+  if (s.along >= 0) return infeasible(concat(s.name, " is dealt along a loop"));
   if (!s.axis_value.empty()) return infeasible(concat(s.name, " has fused axes"));
   if (s.dot_axis >= 0) return infeasible(concat(s.name, " computes dot products"));
   if (loop.parts.size() != 1 || loop.kind != LoopKind::kSerial) {

@@ -156,8 +156,21 @@ class Needs {
   std::vector<Range> required(int tensor, int only);
 
  private:
+  // Where the host's loop stands, of the one axis; all of the others. At a tail it may reach beyond:
+  // then the last points are computed again.
+  std::vector<Range> dealt_region(const Stage& stage) {
+    const Tensor& tensor = e_.tensor(stage.tensor);
+    std::vector<Range> box(tensor.shape.size(), unknown());
+    const Stage& host = e_.nest.stages[stage.host];
+    const AxisState& at = axes_[host.loops[find_loop(host, stage.loop)].parts[0].axis];
+    box[stage.along] = {at.base, at.extent, true};
+    for (size_t d = 0; d < box.size(); ++d) box[d] = clamp(e_, box[d], tensor.shape[d]);
+    return box;
+  }
+
   std::vector<Range> compute_region(int s) {
     const Stage& stage = e_.nest.stages[s];
+    if (stage.along >= 0) return dealt_region(stage);
     std::vector<Range> box;
     auto include = [&](int writer) {
       if (!must_store(e_.nest, writer)) return;
@@ -421,7 +434,7 @@ void emit_attached(Emitter& e, int host, const std::string& loop, const AtLoop& 
     const bool copy = stage.copy_of >= 0;
     const std::vector<Range> region =
         copy ? needs.required(stage.copy_of, served_by(nest, s)) : needs.own_region(s);
-    allocate(e, s, region, at.iteration);
+    if (stage.along < 0) allocate(e, s, region, at.iteration);
     if (stage.slots > 1 && at.slots == AtLoop::Slots::kThere) continue;
     std::vector<AxisState> box;
     for (size_t a = 0; a < stage.axes.size(); ++a) {

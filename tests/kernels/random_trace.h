@@ -70,7 +70,8 @@ class TraceWriter {
     const Stage& stage = any(nest.stages);
     step.names.push_back(stage.name);
     const int index = static_cast<int>(&stage - nest.stages.data());
-    if (kind == "reverse_inline" || kind == "compute_at" || kind == "stage" || kind == "prefetch") {
+    if (kind == "reverse_inline" || kind == "compute_at" || kind == "compute_with" ||
+        kind == "stage" || kind == "prefetch") {
       if (!add_relation(nest, index, kind, step)) return {};
     } else if (kind != "inline_producer" && kind != "non_temporal" && kind != "slide" &&
                kind != "precompute" && !add_loops(stage, kind, step)) {
@@ -87,6 +88,12 @@ class TraceWriter {
       if (users.empty()) return false;
       const Stage& user = nest.stages[any(users)];
       step.names.push_back(user.host >= 0 && chance(50) ? nest.stages[user.host].name : user.name);
+      return true;
+    }
+    if (kind == "compute_with") {
+      const int64_t later = static_cast<int64_t>(nest.stages.size()) - 1 - stage;
+      if (later == 0) return false;
+      step.names.push_back(nest.stages[stage + 1 + rng_.below(later)].name);
       return true;
     }
     if (reads.empty()) return false;

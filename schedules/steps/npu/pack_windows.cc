@@ -15,6 +15,7 @@
 #include "schedules/npu/vector.h"
 #include "schedules/npu/windows.h"
 #include "schedules/targets/npu/npu_target.h"
+#include "src/base/check.h"
 #include "src/base/message.h"
 
 namespace lw {

@@ -7,6 +7,7 @@
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
 #include "src/base/message.h"
 
 namespace lw {

@@ -56,6 +56,7 @@ absl::Status emit(Emitter& e) {
   // The nest keeps its stages in an order in which they may run.
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Place place = nest.stages[s].place;
+    if (nest.stages[s].along >= 0) lowering::allocate(e, s, {});  // whole, before its host begins
     if (place != Place::kRoot && place != Place::kPrepack) continue;
     e.out = nest.stages[s].place == Place::kPrepack ? &e.kernel.prepack : &e.kernel.body;
     lowering::allocate(e, s, {});
