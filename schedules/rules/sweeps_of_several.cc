@@ -67,7 +67,7 @@ void branch(Draft draft, std::vector<Draft>& drafts) {
   if (draft.maps == Maps::kInlineCheap) {
     Draft one = draft;
     if (join_any(one)) {
-      one.name = "one sweep";
+      one.suffix += ", one sweep";
       drafts.push_back(std::move(one));
     }
   }
