@@ -146,7 +146,7 @@ double trips_at(const Analysis& a, int outward) {
     }, predicted, version                                    \
   }
 #define F(name, expression) FEATURE(name, expression, false, 1)
-#define P(name, expression) FEATURE(name, expression, true, 2)
+#define P(name, expression) FEATURE(name, expression, true, 3)
 
 // A value for each feature.
 struct Row {

@@ -222,10 +222,17 @@ class Traffic {
     return all;
   }
 
-  // Inside the innermost loop that walks along memory.
+  // Outside of the loops that walk along memory: those of a sum in registers, or else the innermost,
+  // as of a map and of sums that stay in memory (rows are added, one after the other).
   static int run_position(const StageCost& cost, const Array& array) {
-    const int reduction = std::min(array.until, cost.run);
-    return cost.body.reduces ? reduction : std::max(0, reduction - 1);
+    int outside = std::min(array.until, cost.run);
+    if (!cost.body.reduces) return std::max(0, outside - 1);
+    const auto stands = [](double trips) { return trips <= 1; };
+    if (!std::all_of(cost.trips.begin() + cost.run, cost.trips.begin() + cost.tile, stands)) {
+      return outside;
+    }
+    while (outside > 0 && stands(cost.trips[--outside])) {}
+    return outside;
   }
 
   bool prefetched(const StageCost& cost, const Array& array) const {
