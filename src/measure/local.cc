@@ -53,8 +53,9 @@ absl::StatusOr<DrivenReport> report_opencl(const Target& target) {
   for (const OpenClProbe::Copy& copy : probe.copies) {
     report.figures.push_back({concat("copy, vectors of ", copy.width), copy.gbytes, "GB/s"});
   }
-  for (const OpenClProbe::Read& read : probe.reads) {
-    report.figures.push_back({concat("reads of ", read.bytes >> 10, " KiB"), read.gbytes, "GB/s"});
+  if (const std::optional<OpenClProbe::Read> cache = shared_cache(probe)) {
+    report.figures.push_back(
+        {concat("reads, cache of ", cache->bytes >> 10, " KiB"), cache->gbytes, "GB/s"});
   }
   report.figures.insert(
       report.figures.end(),

@@ -71,7 +71,8 @@ TEST_F(CliTest, DoctorMeasuresADriversDevice) {
   const json report = cli("doctor --target opencl:0 --json").json();
   EXPECT_EQ(report["device"], "Fake board");
   EXPECT_EQ(report["kept"], true);
-  EXPECT_EQ(report["figures"].size(), 10u);
+  EXPECT_GE(report["figures"].size(), 10u);
+  EXPECT_LE(report["figures"].size(), 11u);  // a cache, where reads of some window were faster
   EXPECT_EQ(report["figures"][0]["what"], "copy, vectors of 1");
   EXPECT_TRUE(contains(cli("doctor --target opencl:0").out, "measured in "));
   setenv("LW_FAKE_OPENCL", "build_dies", 1);
