@@ -193,6 +193,19 @@ void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& co
 
 }  // namespace
 
+AxisMask masked_axes(const Stage& stage, const StageCost& cost) {
+  AxisMask axes = 0;
+  for (int l = cost.depth; l < cost.tile; ++l) {
+    const Loop& loop = stage.loops[l - cost.depth];
+    if (loop.tail != Tail::kMask) continue;
+    for (const LoopPart& part : loop.parts) {
+      const double range = cost.box_at(l)[part.axis], tile = static_cast<double>(part.tile);
+      if (range > tile && std::fmod(range, tile) != 0) axes |= AxisMask{1} << (part.axis & 63);
+    }
+  }
+  return axes;
+}
+
 void find_chains(const Nest& nest, Analysis& analysis) {
   std::vector<int> cost_of(nest.stages.size(), -1);
   analysis.stages.reserve(nest.stages.size());

@@ -121,6 +121,9 @@ void cost_tiles(const Nest& nest, Analysis& analysis);    // instruction mixes a
 void find_traffic(const Nest& nest, Analysis& analysis);  // lines over boundaries
 void combine(const Nest& nest, Analysis& analysis);       // cycles, threads, microseconds
 
+// Axes that a tail of the stage's own loops masks: one instance of code does tiles at the edge too.
+AxisMask masked_axes(const Stage& stage, const StageCost& cost);
+
 // Elements of the array's storage between neighbours along `axis` of the stage's axes.
 double storage_stride(const Nest& nest, const Analysis& analysis, const StageCost& cost,
                       const Access& access, int axis);

@@ -147,14 +147,7 @@ class Tiler {
   bool masked(const std::vector<double>& full) const {
     const int64_t rest = static_cast<int64_t>(full[cost_.vector_axis]) % cost_.lanes;
     if (target_.masks && (rest & (rest - 1)) != 0) return true;
-    for (int l = cost_.depth; l < cost_.tile; ++l) {
-      const Loop& loop = stage_.loops[l - cost_.depth];
-      for (const LoopPart& part : loop.parts) {
-        const double range = cost_.box_at(l)[part.axis], tile = static_cast<double>(part.tile);
-        if (loop.tail == Tail::kMask && range > tile && std::fmod(range, tile) != 0) return true;
-      }
-    }
-    return false;
+    return masked_axes(stage_, cost_) != 0;
   }
 
   // Places along the lanes, of a tile of that size, at which an access takes vectors that overlap.

@@ -41,6 +41,7 @@ struct Dealing {
   absl::InlinedVector<Part, 2> parts;      // none: each item does all of it
   double dealt = 1;                        // iterations
   double scale = 1;                        // of the work as the analysis counts it
+  AxisMask masked = 0;                     // axes of tiles that are masked at an edge
 };
 
 double product(const std::vector<double>& values) {
@@ -114,6 +115,7 @@ class Group {
       const StageCost& cost = analysis_.stages[c];
       if (&root_of(analysis_, cost) != &root_) continue;
       dealings_[c] = dealing_of(cost);
+      dealings_[c].masked = masked_axes(stage_of(cost), cost);
       hold(cost);
       work(cost, dealings_[c]);
     }
@@ -356,7 +358,7 @@ class Group {
       launch_.global +=
           wide.moved_bytes(access_bytes) / nest_.target->caches[0].read_bytes_per_cycle;
     }
-    const AxisMask masked = access.axes & masked_axes(cost);
+    const AxisMask masked = access.axes & dealing.masked;
     if (masked != 0) launch_.issue += kGuardSlots * wide.count;
     // Lanes that may be off are asked for in a branch, and nothing else until they are there.
     const bool branches = cost.vector_axis >= 0 && (masked >> (cost.vector_axis & 63) & 1) != 0;
@@ -364,21 +366,6 @@ class Group {
       launch_.latency += wide.count / in_step * nest_.target->caches[0].latency_cycles;
     }
     launch_.accesses.push_back(wide);
-  }
-
-  // Those of which tiles at an edge are masked: of a group's, one instance of code does all.
-  AxisMask masked_axes(const StageCost& cost) const {
-    const Stage& stage = stage_of(cost);
-    AxisMask axes = 0;
-    for (int l = 0; l < cost.tile - cost.depth; ++l) {
-      if (stage.loops[l].tail != Tail::kMask) continue;
-      for (const LoopPart& part : stage.loops[l].parts) {
-        const double range = cost.box_at(cost.depth + l)[part.axis];
-        const double tile = static_cast<double>(part.tile);
-        if (range > tile && std::fmod(range, tile) != 0) axes |= AxisMask{1} << (part.axis & 63);
-      }
-    }
-    return axes;
   }
 
   void fill_units() {
