@@ -91,16 +91,6 @@ absl::Status check_together(const Nest& nest, int stage) {
   return absl::OkStatus();
 }
 
-// Whether the stage reads the tensor, if at all, at its own point of `axis` as the tensor's `dim`.
-bool reads_own_part(const Nest& nest, int stage, int tensor, int dim, int axis) {
-  const std::vector<const ExprNode*>& reads = nest.stages[stage].body->read_nodes;
-  return std::all_of(reads.begin(), reads.end(), [&](const ExprNode* read) {
-    if (read->index != tensor) return true;
-    const Expr& at = read->args[dim];
-    return at->op == ExprOp::kAxis && at->index == axis;
-  });
-}
-
 // A stage that is dealt along its host's loop is complete, part by part, before what the loop runs,
 // and whole behind the host.
 absl::Status check_dealt(const Nest& nest, const Readers& readers, int stage, int position) {
@@ -113,7 +103,7 @@ absl::Status check_dealt(const Nest& nest, const Readers& readers, int stage, in
     return no("their axes are not their tensors'");
   }
   if (has_items(host) || has_items(s)) return no("items share loops");
-  const int axis = host.loops[position].parts[0].axis;
+  const int axis = dealt_axis(nest, s);
   if (host.axes[axis].extent != s.axes[s.along].extent) return no("the loop has other points");
   bool parallel = false, even = true;
   for (int l = 0; l <= position; ++l) {
@@ -125,15 +115,14 @@ absl::Status check_dealt(const Nest& nest, const Readers& readers, int stage, in
     even = even && (loop.tail == Tail::kCompose || range_of(host, l) % loop.parts[0].tile == 0);
   }
   if (parallel && !even) return no("two threads would write the same");
-  const int root = s.host;
   std::vector<int> results = {s.tensor};
   for (int e : s.epilogue) results.push_back(nest.stages[e].tensor);
   for (const int tensor : results) {
     for (const int reader : readers[tensor]) {
       const int home = home_of(nest, reader);
-      if (home == stage || root_of(nest, home) > root) continue;
+      if (home == stage || root_of(nest, home) > s.host) continue;
       const bool own = home == s.host && nest.stages[reader].copy_of < 0 &&
-                       reads_own_part(nest, reader, tensor, s.along, axis);
+                       index_axis(nest, reader, tensor, s.along) == axis;
       if (!own) return no(concat(nest.stages[reader].name, " reads more of it than is there"));
     }
   }

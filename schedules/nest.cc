@@ -148,6 +148,11 @@ int stage_of_tensor(const Nest& nest, int tensor) {
   return -1;
 }
 
+int dealt_axis(const Nest& nest, const Stage& stage) {
+  const Stage& host = nest.stages[stage.host];
+  return host.loops[find_loop(host, stage.loop)].parts[0].axis;
+}
+
 bool is_factored(const Stage& stage, const LoopPart& part) {
   return part.axis == stage.factored_axis && part.tile == stage.factored_tile;
 }

@@ -252,6 +252,9 @@ int find_loop(const Stage& stage, std::string_view name);
 int find_tensor(const Program& program, std::string_view name);
 int stage_of_tensor(const Nest& nest, int tensor);  // the stage that computes it (not a copy)
 
+// The axis of its host's along which the stage is dealt. REQUIRES: stage.along >= 0.
+int dealt_axis(const Nest& nest, const Stage& stage);
+
 // Whether some value of a tensor's axis is more than a sum of multiples of the stage's: after whole
 // axes were fused, but not after one was cut into phases.
 bool has_fused_axes(const Stage& stage);

@@ -55,8 +55,7 @@ class Regions {
     if (s.copy_of >= 0) return extents;
     if (s.along >= 0) {
       const Stage& host = nest_.stages[s.host];
-      const int position = find_loop(host, s.loop);
-      extents[s.along] = inner_extents(host, position + 1)[host.loops[position].parts[0].axis];
+      extents[s.along] = inner_extents(host, find_loop(host, s.loop) + 1)[dealt_axis(nest_, s)];
       return extents;
     }
     std::vector<int> results = {s.tensor};

@@ -50,11 +50,10 @@ std::vector<double> dealt_region(const Nest& nest, const Analysis& analysis, con
                                  int position, bool of_one) {
   const Stage& stage = nest.stages[cost.stage];
   const StageCost& host = analysis.stages[cost.host];
-  const std::vector<Loop>& loops = nest.stages[stage.host].loops;
-  const int axis = loops[find_loop(nest.stages[stage.host], stage.loop)].parts[0].axis;
+  const double* at = of_one ? host.share_at(position) : host.box_at(position);
   std::vector<double> axes;
-  for (const NestAxis& a : stage.axes) axes.push_back(static_cast<double>(a.extent));
-  axes[stage.along] = (of_one ? host.share_at(position) : host.box_at(position))[axis];
+  for (const NestAxis& axis : stage.axes) axes.push_back(static_cast<double>(axis.extent));
+  axes[stage.along] = at[dealt_axis(nest, stage)];
   return axes;
 }
 

@@ -161,8 +161,7 @@ class Needs {
   std::vector<Range> dealt_region(const Stage& stage) {
     const Tensor& tensor = e_.tensor(stage.tensor);
     std::vector<Range> box(tensor.shape.size(), unknown());
-    const Stage& host = e_.nest.stages[stage.host];
-    const AxisState& at = axes_[host.loops[find_loop(host, stage.loop)].parts[0].axis];
+    const AxisState& at = axes_[dealt_axis(e_.nest, stage)];
     box[stage.along] = {at.base, at.extent, true};
     for (size_t d = 0; d < box.size(); ++d) box[d] = clamp(e_, box[d], tensor.shape[d]);
     return box;
