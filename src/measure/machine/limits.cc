@@ -45,6 +45,19 @@ double memory_us(const Work& work, const Limits& limits) {
   return (work.bytes_read + work.bytes_written) / limits.bandwidth_gbytes / 1e3;
 }
 
+// Of what the program reads and writes, in that proportion, by all units together. Processors read
+// and write at once, each for itself; a machine of many threads has one memory behind all its units,
+// whose reads and writes take turns.
+double bytes_per_cycle(const Work& work, const Target& target, const CacheLevel& level,
+                       int threads) {
+  const double together = level.read_bytes_per_cycle + level.write_bytes_per_cycle;
+  if (target.part.family()->has_threads || !level.shared) return together * threads;
+  const double bytes = work.bytes_read + work.bytes_written;
+  const double cycles = work.bytes_read / level.read_bytes_per_cycle +
+                        work.bytes_written / level.write_bytes_per_cycle;
+  return cycles > 0 ? bytes / cycles : together;
+}
+
 }  // namespace
 
 std::string PeakKind::name() const {
@@ -98,23 +111,6 @@ absl::StatusOr<Limits> measure_limits(const Program& program, const Work& work,
   }
   return limits;
 }
-
-namespace {
-
-// Of what the program reads and writes, in that proportion, by all units together. Processors read
-// and write at once, each for itself; a machine of many threads has one memory behind all its units,
-// whose reads and writes take turns.
-double bytes_per_cycle(const Work& work, const Target& target, const CacheLevel& level,
-                       int threads) {
-  const double together = level.read_bytes_per_cycle + level.write_bytes_per_cycle;
-  if (target.part.family()->has_threads || !level.shared) return together * threads;
-  const double bytes = work.bytes_read + work.bytes_written;
-  const double cycles = work.bytes_read / level.read_bytes_per_cycle +
-                        work.bytes_written / level.write_bytes_per_cycle;
-  return cycles > 0 ? bytes / cycles : together;
-}
-
-}  // namespace
 
 Limits nominal_limits(const Program& program, const Work& work, const Target& target,
                       int threads) {

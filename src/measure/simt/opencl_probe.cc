@@ -159,7 +159,7 @@ class Instruments {
   OpenClSession* const session_;
   OpenClClock clock_;
   const int64_t items_, units_;
-  int64_t bytes_;                          // a power of two
+  int64_t bytes_;                          // where windows are read, a power of two
   int window_ = 1;                         // vectors of it that are read, a power of two
   std::vector<cl::Memory> buffers_;
 };
