@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/base/message.h"
+
 namespace lw::lowering {
 
 const Storage& Memory::storage_of(int tensor) const {
@@ -125,7 +127,10 @@ void Memory::store(const Storage& storage, const Point& point, Value value, bool
   const Index address = addressing_.flatten(storage, localized(storage, point), point);
   if (!address.terms.empty()) {
     // Lanes along a fused axis whose parts do not lie in memory in its order.
-    if (e_.failure.ok()) e_.failure = infeasible("a vector would be stored to scattered places");
+    if (e_.failure.ok()) {
+      e_.failure = infeasible(concat("a vector of ", e_.kernel.buffers[storage.buffer].name,
+                                     " would be stored to scattered places"));
+    }
     return;
   }
   const int lanes = address.uniform() ? 1 : point.chunk.lanes;
