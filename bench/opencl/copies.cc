@@ -13,8 +13,8 @@ constexpr int kItems = 64;
 constexpr double kTrySeconds = 0.01;
 
 // Each item moves `each` vectors; neighbours in a group move neighbouring ones.
-OpenClProgram copy_program(int64_t half, int lanes, int64_t each) {
-  OpenClProgram program;
+SimtProgram copy_program(int64_t half, int lanes, int64_t each) {
+  SimtProgram program;
   const int64_t vectors = half / (4 * lanes);
   const int64_t groups = (vectors + kItems * each - 1) / (kItems * each);
   const std::string type = concat("float", lanes);
@@ -29,12 +29,12 @@ OpenClProgram copy_program(int64_t half, int lanes, int64_t each) {
       "}\n");
   program.options = "-cl-std=CL1.2";
   program.arguments = {{half, false}, {half, true}};
-  OpenClProgram::Launch launch;
+  SimtProgram::Launch launch;
   launch.kernel = "copy";
   launch.groups = groups;
   launch.items = kItems;
-  launch.parameters = {{OpenClProgram::Parameter::Kind::kArgument, 0},
-                       {OpenClProgram::Parameter::Kind::kArgument, 1}};
+  launch.parameters = {{SimtProgram::Parameter::Kind::kArgument, 0},
+                       {SimtProgram::Parameter::Kind::kArgument, 1}};
   program.launches = {launch};
   return program;
 }

@@ -20,7 +20,7 @@ std::string file_text(const std::filesystem::path& path) {
 }
 
 // NAME.json says how NAME.cl is launched (docs/opencl.md).
-absl::StatusOr<OpenClProgram> read_device_export(const std::filesystem::path& folder) {
+absl::StatusOr<SimtProgram> read_device_export(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".json") continue;
     nlohmann::json json = nlohmann::json::parse(file_text(entry.path()), nullptr, false);
@@ -28,7 +28,7 @@ absl::StatusOr<OpenClProgram> read_device_export(const std::filesystem::path& fo
     nlohmann::json launch = json["opencl"];
     launch["source"] = file_text(folder / launch.value("source_file", ""));
     launch.erase("source_file");
-    return parse_opencl_program(launch.dump());
+    return parse_simt_program(launch.dump());
   }
   return absl::NotFoundError(concat("no kernel of OpenCL in ", folder.string()));
 }
@@ -48,7 +48,7 @@ absl::StatusOr<DeviceTuned> tune_on_device(const TunerOptions& options, const Be
   return tuned;
 }
 
-absl::StatusOr<std::unique_ptr<OpenClCall>> load_call(OpenClSession* session, OpenClProgram program,
+absl::StatusOr<std::unique_ptr<OpenClCall>> load_call(OpenClSession* session, SimtProgram program,
                                                       void* const* arguments) {
   ASSIGN_OR_RETURN(std::unique_ptr<OpenClCall> call, OpenClCall::load(session, std::move(program)));
   RETURN_IF_ERROR(call->write_inputs(arguments));

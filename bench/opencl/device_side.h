@@ -12,13 +12,13 @@ namespace lw {
 
 // Tunes the case on the target and exports its best: the program and what `tune` said.
 struct DeviceTuned {
-  OpenClProgram program;
+  SimtProgram program;
   nlohmann::json tuning;
 };
 absl::StatusOr<DeviceTuned> tune_on_device(const TunerOptions& options, const BenchCase& one);
 
 // Ready to be enqueued, on these inputs.
-absl::StatusOr<std::unique_ptr<OpenClCall>> load_call(OpenClSession* session, OpenClProgram program,
+absl::StatusOr<std::unique_ptr<OpenClCall>> load_call(OpenClSession* session, SimtProgram program,
                                                       void* const* arguments);
 
 }  // namespace lw

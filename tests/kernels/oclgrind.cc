@@ -51,11 +51,11 @@ class Simulator {
   }
 
   // `in`: the inputs one after the other; the answer is the same of the outputs.
-  absl::StatusOr<std::string> run(const OpenClProgram& code, const std::string& in) {
+  absl::StatusOr<std::string> run(const SimtProgram& code, const std::string& in) {
     RETURN_IF_ERROR(build(code));
     std::vector<cl::Memory> arguments;
     size_t begin = 0;
-    for (const OpenClProgram::Argument& argument : code.arguments) {
+    for (const SimtProgram::Argument& argument : code.arguments) {
       std::string bytes(static_cast<size_t>(argument.bytes), '\xff');
       if (!argument.written) {
         bytes = in.substr(begin, bytes.size());
@@ -75,7 +75,7 @@ class Simulator {
       ASSIGN_OR_RETURN(packed, buffer(filled(code.packed_bytes)));
     }
     for (const auto* launches : {&code.prepack, &code.launches}) {
-      for (const OpenClProgram::Launch& launch : *launches) {
+      for (const SimtProgram::Launch& launch : *launches) {
         RETURN_IF_ERROR(run(launch, arguments, workspace, packed));
       }
     }
@@ -93,7 +93,7 @@ class Simulator {
   }
 
  private:
-  absl::Status build(const OpenClProgram& code) {
+  absl::Status build(const SimtProgram& code) {
     const char* text = code.source.c_str();
     const size_t size = code.source.size();
     cl::Int error = 0;
@@ -120,14 +120,14 @@ class Simulator {
     return memory;
   }
 
-  absl::Status run(const OpenClProgram::Launch& launch, const std::vector<cl::Memory>& arguments,
+  absl::Status run(const SimtProgram::Launch& launch, const std::vector<cl::Memory>& arguments,
                    cl::Memory workspace, cl::Memory packed) {
-    using Kind = OpenClProgram::Parameter::Kind;
+    using Kind = SimtProgram::Parameter::Kind;
     cl::Int error = 0;
     const cl::KernelId kernel = api_.CreateKernel(program_, launch.kernel.c_str(), &error);
     if (error != cl::kSuccess) return cl::error_status(error, "clCreateKernel");
     for (size_t i = 0; i < launch.parameters.size() && error == cl::kSuccess; ++i) {
-      const OpenClProgram::Parameter& p = launch.parameters[i];
+      const SimtProgram::Parameter& p = launch.parameters[i];
       const cl::Memory memory = p.kind == Kind::kWorkspace ? workspace
                                 : p.kind == Kind::kPacked  ? packed
                                                            : arguments[static_cast<size_t>(p.slot)];
@@ -152,7 +152,7 @@ class Simulator {
   std::vector<cl::Memory> all_;
 };
 
-absl::StatusOr<std::string> simulate(const OpenClProgram& code, const std::string& in) {
+absl::StatusOr<std::string> simulate(const SimtProgram& code, const std::string& in) {
   ASSIGN_OR_RETURN(const cl::Api* api, cl::load_api());
   Simulator simulator(*api);               // and a log of its own
   RETURN_IF_ERROR(simulator.open());
@@ -165,7 +165,7 @@ int run_worker(int, char** argv) {
   const int64_t count = std::atoll(argv[3]);
   for (int64_t n = 0; n < count; ++n) {
     const std::string stem = concat(folder, "/", n);
-    const absl::StatusOr<OpenClProgram> code = parse_opencl_program(slurp(stem + ".cl"));
+    const absl::StatusOr<SimtProgram> code = parse_simt_program(slurp(stem + ".cl"));
     fs::remove(log);
     const absl::StatusOr<std::string> out =
         code.ok() ? simulate(*code, slurp(stem + ".in")) : code.status();
@@ -216,7 +216,7 @@ absl::StatusOr<std::vector<OclgrindResult>> run_oclgrind(const std::vector<Oclgr
     result.report = slurp(stem + ".report");
     const std::string out = slurp(stem + ".out");
     size_t begin = 0;
-    for (const OpenClProgram::Argument& argument : jobs[n].code.arguments) {
+    for (const SimtProgram::Argument& argument : jobs[n].code.arguments) {
       if (!argument.written || out.empty()) continue;
       const std::string bytes = out.substr(begin, static_cast<size_t>(argument.bytes));
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());

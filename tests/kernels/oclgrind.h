@@ -12,7 +12,7 @@
 namespace lw {
 
 struct OclgrindJob {
-  OpenClProgram code;
+  SimtProgram code;
   std::vector<Data> in;
 };
 

@@ -79,7 +79,7 @@ TEST(Oclgrind, FindsNothing) {
       for (int64_t n = 0; n < draws / 2; ++n) {
         const std::optional<Scheduled> drawn = spaces[n % 2].draw(grouped, rng);
         if (!drawn) continue;
-        absl::StatusOr<OpenClProgram> code = opencl_program(drawn->kernel, *gpu);
+        absl::StatusOr<SimtProgram> code = opencl_program(drawn->kernel, *gpu);
         if (!code.ok()) code = opencl_program(drawn->kernel, *cpu);
         ASSERT_TRUE(code.ok()) << held->name << ": " << code.status() << "\n" << drawn->schedule;
         // Vectors of items alone overlap their neighbours' at a row's end, with the same values.
@@ -122,7 +122,7 @@ body {
   }
 }
 )");
-  const OpenClProgram code = opencl_program(kernel, *find_target("opencl_gpu")).value();
+  const SimtProgram code = opencl_program(kernel, *find_target("opencl_gpu")).value();
   EXPECT_NE(code.source.find("t + (-v1 + 5)"), std::string::npos) << code.source;
   const std::vector<OclgrindResult> results = run_oclgrind({{code, {}}}, false).value();
   EXPECT_EQ(results[0].report, "");

@@ -52,7 +52,7 @@ inline absl::StatusOr<std::vector<Data>> run_on(OnDevice& device, const Kernel& 
                                                 const std::string& options = "") {
   OpenClSession& session = *device.session;
   ASSIGN_OR_RETURN(const Artifact artifact, opencl_backend().build(kernel, *device.target));
-  ASSIGN_OR_RETURN(OpenClProgram code, parse_opencl_program(artifact.bytes));
+  ASSIGN_OR_RETURN(SimtProgram code, parse_simt_program(artifact.bytes));
   code.options += options;
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenClCall> call, OpenClCall::load(&session, code));
   CallMemory memory(in, out);

@@ -330,7 +330,7 @@ TEST(OpenClExport, SaysWhatIsLaunched) {
   EXPECT_EQ(json["source_file"], "twice.cl");
   EXPECT_FALSE(json.contains("source"));
   json["source"] = "";
-  const absl::StatusOr<OpenClProgram> program = parse_opencl_program(json.dump());
+  const absl::StatusOr<SimtProgram> program = parse_simt_program(json.dump());
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->prepack.size(), 1u);
   EXPECT_EQ(program->launches.size(), 2u);

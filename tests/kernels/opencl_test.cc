@@ -52,7 +52,7 @@ std::optional<Scheduled> draw_small(const DrawnSpace& space, bool grouped, Rng& 
 // are not stored.
 bool right_elsewhere(const Kernel& kernel, const HeldProgram& held) {
   const absl::StatusOr<Artifact> artifact = opencl_backend().build(kernel, *device().target);
-  const OpenClProgram code = parse_opencl_program(artifact->bytes).value();
+  const SimtProgram code = parse_simt_program(artifact->bytes).value();
   const absl::StatusOr<std::vector<OclgrindResult>> results =
       run_oclgrind({{code, held.in}}, /*same_values=*/true);
   return results.ok() && (*results)[0].report.empty() && !(*results)[0].out.empty() &&

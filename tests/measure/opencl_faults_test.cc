@@ -50,7 +50,7 @@ void expect_faults(const std::vector<Fault>& faults, const LocalOptions& options
   }
 }
 
-TEST(OpenClProgramsTest, WhatADeviceHasNotIsRefused) {
+TEST(SimtProgramsTest, WhatADeviceHasNotIsRefused) {
   if (const absl::Status here = named_opencl_device("").status(); !here.ok()) {
     GTEST_SKIP() << "[SKIP] " << here.message();
   }
@@ -66,7 +66,7 @@ TEST(OpenClProgramsTest, WhatADeviceHasNotIsRefused) {
                 quick());
 }
 
-TEST(OpenClProgramsTest, NoFolderOfADriversIsLeft) {
+TEST(SimtProgramsTest, NoFolderOfADriversIsLeft) {
   if (const absl::Status here = named_opencl_device("").status(); !here.ok()) {
     GTEST_SKIP() << "[SKIP] " << here.message();
   }

@@ -23,10 +23,10 @@ void mm(__global const float* restrict A, __global const float* restrict B, __gl
 }
 )";
 
-inline OpenClProgram opencl_program(const std::string& name) {
-  using Parameter = OpenClProgram::Parameter;
+inline SimtProgram opencl_program(const std::string& name) {
+  using Parameter = SimtProgram::Parameter;
   using Kind = Parameter::Kind;
-  OpenClProgram p;
+  SimtProgram p;
   p.source = kOpenClGood;
   const auto replace = [&](const std::string& from, const std::string& to) {
     const size_t at = p.source.find(from);
@@ -69,7 +69,7 @@ __kernel void pack(__global const float* B, __global float* P) {
   return p;
 }
 
-class OpenClPrograms : public Backend {
+class SimtPrograms : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target&) const override {
     Artifact artifact;
@@ -96,7 +96,7 @@ body {
 }
 
 inline absl::StatusOr<std::unique_ptr<Measurer>> make_opencl_measurer(LocalOptions options) {
-  static const OpenClPrograms backend;
+  static const SimtPrograms backend;
   options.backend = &backend;
   options.reference = nullptr;
   return make_local_measurer(program(), find_target("opencl_cpu").value(), options);

@@ -15,7 +15,7 @@ class OpenClBackend : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
     RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
-    ASSIGN_OR_RETURN(const OpenClProgram program, opencl_program(kernel, target));
+    ASSIGN_OR_RETURN(const SimtProgram program, opencl_program(kernel, target));
     Artifact artifact;
     artifact.architecture = std::string(kOpenClArchitecture);
     artifact.bytes = to_text(program);
@@ -32,7 +32,7 @@ class OpenClBackend : public Backend {
           concat("kernels for OpenCL have no stage '", stage, "', but 'opencl'"));
     }
     RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
-    ASSIGN_OR_RETURN(const OpenClProgram program, opencl_program(kernel, target));
+    ASSIGN_OR_RETURN(const SimtProgram program, opencl_program(kernel, target));
     return program.source;
   }
 

@@ -16,10 +16,10 @@
 namespace lw {
 namespace {
 
-using LaunchList = std::vector<OpenClProgram::Launch>;
-using ParameterKind = OpenClProgram::Parameter::Kind;
+using LaunchList = std::vector<SimtProgram::Launch>;
+using ParameterKind = SimtProgram::Parameter::Kind;
 
-std::string parameter_text(const OpenClProgram::Parameter& parameter) {
+std::string parameter_text(const SimtProgram::Parameter& parameter) {
   switch (parameter.kind) {
     case ParameterKind::kArgument: return concat("[", parameter.slot, "]");
     case ParameterKind::kWorkspace: return "workspace";
@@ -31,7 +31,7 @@ std::string parameter_text(const OpenClProgram::Parameter& parameter) {
 std::string launches_text(const LaunchList& launches, std::string_view when) {
   if (launches.empty()) return "";
   std::string text = concat(" * ", when, ":\n");
-  for (const OpenClProgram::Launch& launch : launches) {
+  for (const SimtProgram::Launch& launch : launches) {
     std::vector<std::string> parameters;
     for (const auto& one : launch.parameters) parameters.push_back(parameter_text(one));
     absl::StrAppendFormat(&text, " *   %s, %d x %d: %s\n", launch.kernel, launch.groups,
@@ -41,7 +41,7 @@ std::string launches_text(const LaunchList& launches, std::string_view when) {
 }
 
 // Of the buffers and launches, for people: lines of a comment.
-std::string layout_of(const OpenClProgram& program) {
+std::string layout_of(const SimtProgram& program) {
   std::string text = " * Contiguous, row-major, each from the first byte of its cl_mem; bytes:";
   for (const auto& argument : program.arguments) text += concat(" ", argument.bytes);
   text += ".\n";
@@ -79,7 +79,7 @@ std::string c_literal(std::string_view text) {
   return out + "\"";
 }
 
-std::string tables(const OpenClProgram& program) {
+std::string tables(const SimtProgram& program) {
   size_t most = 1;
   LaunchList all = program.prepack;
   all.insert(all.end(), program.launches.begin(), program.launches.end());
@@ -111,7 +111,7 @@ std::string tables(const OpenClProgram& program) {
   return text + "};\n";
 }
 
-std::string launch_json(const OpenClProgram& program, const std::string& file) {
+std::string launch_json(const SimtProgram& program, const std::string& file) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(to_text(program));
   json.erase("source");
   json["source_file"] = file;
@@ -122,7 +122,7 @@ std::string launch_json(const OpenClProgram& program, const std::string& file) {
 
 absl::StatusOr<std::vector<ExportedFile>> export_opencl(const Artifact& artifact,
                                                         const std::string& about) {
-  ASSIGN_OR_RETURN(const OpenClProgram program, parse_opencl_program(artifact.bytes));
+  ASSIGN_OR_RETURN(const SimtProgram program, parse_simt_program(artifact.bytes));
   if (program.launches.empty()) {
     return absl::InvalidArgumentError(concat("'", artifact.entry, "' launches nothing"));
   }

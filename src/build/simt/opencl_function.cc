@@ -18,7 +18,7 @@
 namespace lw {
 namespace {
 
-using Parameter = OpenClProgram::Parameter;
+using Parameter = SimtProgram::Parameter;
 
 constexpr int64_t kFewBytes = int64_t{1} << 31;  // that an int can address
 
@@ -75,7 +75,7 @@ class Function {
   // `before`: integers that the top has defined so far.
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements, bool prepack,
-                                    OpenClProgram::Launch* launch) {
+                                    SimtProgram::Launch* launch) {
     const bool grid = statements.size() == 1 && statements[0].kind == Stmt::Kind::kFor &&
                       statements[0].parallel;
     launch->kernel = name;
@@ -196,7 +196,7 @@ class Function {
   // ---- declarations -----------------------------------------------------------------------------
 
   std::string parameters(const std::vector<Stmt>& body, bool prepack,
-                         OpenClProgram::Launch* launch) {
+                         SimtProgram::Launch* launch) {
     std::string text;
     const auto add = [&](Parameter parameter, const std::string& declaration) {
       launch->parameters.push_back(parameter);
@@ -477,7 +477,7 @@ class Function {
 absl::StatusOr<std::string> opencl_function(const OpenClNames& names, const std::string& name,
                                             const std::vector<Stmt>& before,
                                             const std::vector<Stmt>& statements, bool prepack,
-                                            Prelude* prelude, OpenClProgram::Launch* launch) {
+                                            Prelude* prelude, SimtProgram::Launch* launch) {
   return Function(names, prelude).print(name, before, statements, prepack, launch);
 }
 

@@ -25,6 +25,6 @@ struct OpenClNames {
 absl::StatusOr<std::string> opencl_function(const OpenClNames& names, const std::string& name,
                                             const std::vector<Stmt>& before,
                                             const std::vector<Stmt>& statements, bool prepack,
-                                            Prelude* prelude, OpenClProgram::Launch* launch);
+                                            Prelude* prelude, SimtProgram::Launch* launch);
 
 }  // namespace lw

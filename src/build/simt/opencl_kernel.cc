@@ -32,11 +32,11 @@ class Launches {
   }
 
   absl::Status add(const std::vector<Stmt>& list, bool prepack,
-                        std::vector<OpenClProgram::Launch>* launches) {
+                        std::vector<SimtProgram::Launch>* launches) {
     std::vector<Stmt> integers, together;
     const auto flush = [&]() -> absl::Status {
       if (together.empty()) return absl::OkStatus();
-      OpenClProgram::Launch& launch = launches->emplace_back();
+      SimtProgram::Launch& launch = launches->emplace_back();
       const std::string name = concat(name_, prepack ? "_prepack_" : "_", ++count_);
       ASSIGN_OR_RETURN(const std::string text,
                        opencl_function(names_, name, integers, together, prepack, &prelude_,
@@ -104,10 +104,10 @@ absl::Status check_limits(const Kernel& kernel, const SimtTarget& target) {
 
 }  // namespace
 
-absl::StatusOr<OpenClProgram> opencl_program(const Kernel& kernel, const Target& target) {
+absl::StatusOr<SimtProgram> opencl_program(const Kernel& kernel, const Target& target) {
   const SimtTarget& t = simt(target);
   RETURN_IF_ERROR(check_limits(kernel, t));
-  OpenClProgram result;
+  SimtProgram result;
   result.options = concat("-cl-std=CL", language_of(kernel));
   result.arguments.resize(kernel.arguments);
   for (const Buffer& b : kernel.buffers) {

@@ -11,6 +11,6 @@ struct Target;
 
 // Each parallel loop at the top is a launch, an iteration of it a group; what stands between two is
 // a launch of one item. kInvalidArgument: what OpenCL C has no words for, or the target not.
-absl::StatusOr<OpenClProgram> opencl_program(const Kernel& kernel, const Target& target);
+absl::StatusOr<SimtProgram> opencl_program(const Kernel& kernel, const Target& target);
 
 }  // namespace lw

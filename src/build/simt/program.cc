@@ -9,27 +9,29 @@ namespace lw {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Kind = OpenClProgram::Parameter::Kind;
+using Kind = SimtProgram::Parameter::Kind;
 
 constexpr std::string_view kKinds[] = {"argument", "workspace", "packed"};
 constexpr int kVersion = 1;
 
-Json to_json(const OpenClProgram::Launch& launch) {
+Json to_json(const SimtProgram::Launch& launch) {
   Json parameters = Json::array();
-  for (const OpenClProgram::Parameter& parameter : launch.parameters) {
+  for (const SimtProgram::Parameter& parameter : launch.parameters) {
     Json one = {{"kind", kKinds[static_cast<int>(parameter.kind)]}};
     if (parameter.kind == Kind::kArgument) one["slot"] = parameter.slot;
     parameters.push_back(std::move(one));
   }
-  return {{"kernel", launch.kernel},
-          {"groups", launch.groups},
-          {"items", launch.items},
-          {"parameters", std::move(parameters)}};
+  Json json = {{"kernel", launch.kernel},
+               {"groups", launch.groups},
+               {"items", launch.items},
+               {"parameters", std::move(parameters)}};
+  if (launch.local_bytes > 0) json["local_bytes"] = launch.local_bytes;
+  return json;
 }
 
-Json to_json(const std::vector<OpenClProgram::Launch>& launches) {
+Json to_json(const std::vector<SimtProgram::Launch>& launches) {
   Json list = Json::array();
-  for (const OpenClProgram::Launch& launch : launches) list.push_back(to_json(launch));
+  for (const SimtProgram::Launch& launch : launches) list.push_back(to_json(launch));
   return list;
 }
 
@@ -41,6 +43,7 @@ class Fields {
     if (!json.is_object()) fail("", "is no object");
   }
 
+  bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
   int64_t integer(const char* name, int64_t least) {
     const Json* value = find(name);
     if (value == nullptr) return least;
@@ -82,7 +85,7 @@ class Fields {
     if (error_->empty()) read(fields);
   }
   void fail(std::string_view name, std::string_view what) {
-    if (error_->empty()) *error_ = concat("OpenCL program: ", where_, name, " ", what);
+    if (error_->empty()) *error_ = concat("program of launches: ", where_, name, " ", what);
   }
 
  private:
@@ -98,13 +101,14 @@ class Fields {
   std::string* const error_;
 };
 
-OpenClProgram::Launch read_launch(Fields& fields, size_t arguments) {
-  OpenClProgram::Launch launch;
+SimtProgram::Launch read_launch(Fields& fields, size_t arguments) {
+  SimtProgram::Launch launch;
   launch.kernel = fields.text("kernel");
   launch.groups = fields.integer("groups", 1);
   launch.items = fields.integer("items", 1);
+  if (fields.has("local_bytes")) launch.local_bytes = fields.integer("local_bytes", 0);
   fields.list("parameters", [&](Fields& one) {
-    OpenClProgram::Parameter parameter;
+    SimtProgram::Parameter parameter;
     const std::string kind = one.text("kind");
     const auto found = std::find(std::begin(kKinds), std::end(kKinds), kind);
     if (found == std::end(kKinds)) return one.fail("kind", "is no kind of parameter");
@@ -121,9 +125,9 @@ OpenClProgram::Launch read_launch(Fields& fields, size_t arguments) {
 
 }  // namespace
 
-std::string to_text(const OpenClProgram& program) {
+std::string to_text(const SimtProgram& program) {
   Json arguments = Json::array();
-  for (const OpenClProgram::Argument& argument : program.arguments) {
+  for (const SimtProgram::Argument& argument : program.arguments) {
     arguments.push_back({{"bytes", argument.bytes}, {"written", argument.written}});
   }
   Json json = {{"version", kVersion},
@@ -142,10 +146,10 @@ std::string to_text(const OpenClProgram& program) {
   return json.dump(1) + "\n";
 }
 
-absl::StatusOr<OpenClProgram> parse_opencl_program(std::string_view text) {
+absl::StatusOr<SimtProgram> parse_simt_program(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   std::string error;
-  OpenClProgram program;
+  SimtProgram program;
   Fields fields(json, "", &error);
   if (fields.integer("version", 1) != kVersion) fields.fail("version", "is not known here");
   fields.list("arguments", [&](Fields& one) {

@@ -1,5 +1,6 @@
-// What an artifact for OpenCL holds: the source of a program and how its kernels are launched. As
-// text it is JSON, which build pipelines read too (docs/opencl.md). Values; thread-safe.
+// What an artifact for machines of many threads holds: the source of a program, in OpenCL C or PTX,
+// and how its kernels are launched. As text it is JSON, which build pipelines read too
+// (docs/opencl.md, docs/gpu.md). Values; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,9 @@
 namespace lw {
 
 inline constexpr std::string_view kOpenClArchitecture = "opencl";
+inline constexpr std::string_view kNvidiaArchitecture = "nvidia";
 
-struct OpenClProgram {
+struct SimtProgram {
   // A kernel's parameter: a buffer, from its first byte.
   struct Parameter {
     enum class Kind : uint8_t { kArgument, kWorkspace, kPacked } kind = Kind::kArgument;
@@ -25,14 +27,15 @@ struct OpenClProgram {
     std::string kernel;                    // its name in the source
     int64_t groups = 1, items = 1;         // in one dimension: groups * items items in all
     std::vector<Parameter> parameters;
+    int64_t local_bytes = 0;               // PTX: of a group, which the launch asks for
   };
   struct Argument {
     int64_t bytes = 0;
     bool written = false;
   };
 
-  std::string source;                      // OpenCL C
-  std::string options;                     // of clBuildProgram
+  std::string source;                      // OpenCL C, PTX
+  std::string options;                     // of clBuildProgram; PTX: the processor, "sm_90a"
   std::vector<Argument> arguments;         // inputs, then outputs
   std::vector<Launch> prepack;             // once, before the first call; they fill `packed`
   std::vector<Launch> launches;            // a call
@@ -40,14 +43,14 @@ struct OpenClProgram {
   int64_t local_bytes = 0;                 // of a group, the most that a launch needs
 
   // What a driver has compiled the source to, which the same release alone takes for the same device:
-  // `made_for` says which. Both empty: none has.
+  // `made_for` says which. Of PTX it is ptxas' cubin: "sm_90a ptxas 13.0.88". Both empty: none has.
   struct Binary {
     std::string made_for, bytes;
   } binary;
 };
 
-std::string to_text(const OpenClProgram& program);
+std::string to_text(const SimtProgram& program);
 // kInvalidArgument says which field is missing, of another type or out of range.
-absl::StatusOr<OpenClProgram> parse_opencl_program(std::string_view text);
+absl::StatusOr<SimtProgram> parse_simt_program(std::string_view text);
 
 }  // namespace lw

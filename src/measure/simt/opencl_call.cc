@@ -11,7 +11,7 @@
 
 namespace lw {
 
-OpenClCall::OpenClCall(OpenClSession* session, OpenClProgram program)
+OpenClCall::OpenClCall(OpenClSession* session, SimtProgram program)
     : session_(session), program_(std::move(program)) {}
 
 OpenClCall::~OpenClCall() {
@@ -22,7 +22,7 @@ OpenClCall::~OpenClCall() {
 }
 
 absl::StatusOr<std::unique_ptr<OpenClCall>> OpenClCall::load(OpenClSession* session,
-                                                             OpenClProgram program) {
+                                                             SimtProgram program) {
   std::unique_ptr<OpenClCall> call(new OpenClCall(session, std::move(program)));
   RETURN_IF_ERROR(call->open());
   return call;
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<OpenClCall>> OpenClCall::load(OpenClSession* sess
 
 absl::Status OpenClCall::open() {
   ASSIGN_OR_RETURN(kernels_, OpenClKernels::build(session_, program_));
-  for (const OpenClProgram::Argument& argument : program_.arguments) {
+  for (const SimtProgram::Argument& argument : program_.arguments) {
     ASSIGN_OR_RETURN(const cl::Memory memory, session_->allocate(argument.bytes, "an argument"));
     buffers_.arguments.push_back(memory);
   }
@@ -122,7 +122,7 @@ class DrivenCall : public DrivenKernel {
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& target,
                                                                  const Artifact& artifact) {
   ASSIGN_OR_RETURN(const OpenClDevice device, named_opencl_device(simt(target).device));
-  ASSIGN_OR_RETURN(OpenClProgram program, parse_opencl_program(artifact.bytes));
+  ASSIGN_OR_RETURN(SimtProgram program, parse_simt_program(artifact.bytes));
   give_cache_folder();
   ASSIGN_OR_RETURN(std::unique_ptr<OpenClSession> session, OpenClSession::open(device));
   ASSIGN_OR_RETURN(std::unique_ptr<OpenClCall> call,

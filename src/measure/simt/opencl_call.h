@@ -21,7 +21,7 @@ class OpenClCall {
  public:
   // All that kernels write holds poison. Errors as OpenClKernels::build and OpenClSession::allocate.
   static absl::StatusOr<std::unique_ptr<OpenClCall>> load(OpenClSession* session,
-                                                          OpenClProgram program);
+                                                          SimtProgram program);
   ~OpenClCall();
   OpenClCall(const OpenClCall&) = delete;
 
@@ -40,13 +40,13 @@ class OpenClCall {
   }
 
  private:
-  OpenClCall(OpenClSession* session, OpenClProgram program);
+  OpenClCall(OpenClSession* session, SimtProgram program);
   absl::Status open();
   // Of the outputs, or of the inputs: their numbers and bytes.
   absl::Status each(bool written, absl::FunctionRef<absl::Status(size_t, int64_t)> visit);
 
   OpenClSession* const session_;
-  const OpenClProgram program_;
+  const SimtProgram program_;
   std::unique_ptr<OpenClKernels> kernels_;
   OpenClKernels::Buffers buffers_;
 };

@@ -25,7 +25,7 @@ class Compilation {
       : device_(device), cache_(std::move(cache)) {}
 
   absl::StatusOr<Compiled> compile(const Artifact& artifact) {
-    absl::StatusOr<OpenClProgram> program = parse_opencl_program(artifact.bytes);
+    absl::StatusOr<SimtProgram> program = parse_simt_program(artifact.bytes);
     if (!program.ok()) return program.status();
     if (session_ == nullptr) {
       cache_->use();
@@ -48,7 +48,7 @@ class Compilation {
 
  private:
   // False: the driver has lost its mind over it, or is still at it.
-  bool run_briefly(OpenClKernels& kernels, const OpenClProgram& program) {
+  bool run_briefly(OpenClKernels& kernels, const SimtProgram& program) {
     std::vector<std::pair<cl::Memory, int64_t>> all;
     const auto allocate = [&](int64_t bytes) -> cl::Memory {
       if (bytes == 0) return nullptr;
@@ -57,10 +57,10 @@ class Compilation {
       return memory.ok() ? *memory : nullptr;
     };
     int64_t sum = program.workspace_bytes + program.packed_bytes;
-    for (const OpenClProgram::Argument& argument : program.arguments) sum += argument.bytes;
+    for (const SimtProgram::Argument& argument : program.arguments) sum += argument.bytes;
     if (sum > kMostBytes) return true;
     OpenClKernels::Buffers buffers;
-    for (const OpenClProgram::Argument& argument : program.arguments) {
+    for (const SimtProgram::Argument& argument : program.arguments) {
       buffers.arguments.push_back(allocate(argument.bytes));
     }
     buffers.workspace = allocate(program.workspace_bytes);

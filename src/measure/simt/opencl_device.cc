@@ -30,21 +30,21 @@ constexpr int64_t kLeastFlush = int64_t{8} << 20, kMostFlush = int64_t{128} << 2
 // Of kernels in the queue at once: drivers have room for some thousands, and stall at more.
 constexpr int64_t kMostQueued = 256;
 
-absl::Status check_opencl_arguments(const Workbench& bench, const OpenClProgram& program) {
+absl::Status check_opencl_arguments(const Workbench& bench, const SimtProgram& program) {
   if (program.arguments.size() != bench.arguments.size()) {
-    return absl::InvalidArgumentError(concat("OpenCL program: ", program.arguments.size(),
+    return absl::InvalidArgumentError(concat("program of launches: ", program.arguments.size(),
                                              " arguments, of a program that has ",
                                              bench.arguments.size()));
   }
   for (size_t i = 0; i < program.arguments.size(); ++i) {
-    const OpenClProgram::Argument& given = program.arguments[i];
+    const SimtProgram::Argument& given = program.arguments[i];
     const Argument& a = bench.arguments[i];
     if (given.bytes != a.bytes) {
-      return absl::InvalidArgumentError(concat("OpenCL program: ", given.bytes, " bytes for ",
+      return absl::InvalidArgumentError(concat("program of launches: ", given.bytes, " bytes for ",
                                                a.name, ", which has ", a.bytes));
     }
     if (given.written != a.output) {
-      return absl::InvalidArgumentError(concat("OpenCL program: it says that ", a.name,
+      return absl::InvalidArgumentError(concat("program of launches: it says that ", a.name,
                                                given.written ? " is" : " is not", " written"));
     }
   }
@@ -163,14 +163,14 @@ class OpenClKernelDevice : public Device {
 
  private:
   struct Slot {
-    OpenClProgram program;
+    SimtProgram program;
     std::unique_ptr<OpenClKernels> kernels;
     cl::Memory workspace = nullptr, packed = nullptr;
   };
 
   absl::Status fill_slot(const Artifact& artifact, Slot* loaded) {
-    ASSIGN_OR_RETURN(loaded->program, parse_opencl_program(artifact.bytes));
-    const OpenClProgram& program = loaded->program;
+    ASSIGN_OR_RETURN(loaded->program, parse_simt_program(artifact.bytes));
+    const SimtProgram& program = loaded->program;
     RETURN_IF_ERROR(check_opencl_arguments(bench_, program));
     if (program.workspace_bytes > 0) {
       ASSIGN_OR_RETURN(loaded->workspace,

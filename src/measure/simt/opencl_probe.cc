@@ -106,8 +106,8 @@ class Instruments {
   // Of a call or, where it goes in rounds, of a round.
   absl::StatusOr<double> seconds(const std::string& source, int64_t groups, int64_t items,
                                  bool in_rounds) {
-    using Kind = OpenClProgram::Parameter::Kind;
-    OpenClProgram program;
+    using Kind = SimtProgram::Parameter::Kind;
+    SimtProgram program;
     program.source = source;
     program.options = "-cl-std=CL1.2";
     program.launches = {{"probe", groups, items,

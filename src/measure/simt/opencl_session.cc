@@ -17,7 +17,7 @@ constexpr size_t kMostLog = 1500, kMostBinary = size_t{64} << 20;
 
 int64_t whole_words(int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
-absl::Status too_many_items(const OpenClProgram::Launch& launch, size_t most) {
+absl::Status too_many_items(const SimtProgram::Launch& launch, size_t most) {
   return absl::ResourceExhaustedError(concat("kernel ", launch.kernel, ": groups of ", launch.items,
                                              " items, for which the device's limit is ", most));
 }
@@ -115,8 +115,8 @@ std::string OpenClSession::build_log(cl::Program program) const {
   return log.substr(0, kMostLog);
 }
 
-cl::Program OpenClSession::build_binary(const OpenClProgram& program) {
-  const OpenClProgram::Binary& binary = program.binary;
+cl::Program OpenClSession::build_binary(const SimtProgram& program) {
+  const SimtProgram::Binary& binary = program.binary;
   if (binary.bytes.empty() || binary.made_for != device_.release()) return nullptr;
   const unsigned char* bytes = reinterpret_cast<const unsigned char*>(binary.bytes.data());
   const size_t size = binary.bytes.size();
@@ -133,7 +133,7 @@ cl::Program OpenClSession::build_binary(const OpenClProgram& program) {
   return nullptr;
 }
 
-absl::StatusOr<cl::Program> OpenClSession::build(const OpenClProgram& source) {
+absl::StatusOr<cl::Program> OpenClSession::build(const SimtProgram& source) {
   if (const cl::Program built = build_binary(source); built != nullptr) return built;
   const char* texts[] = {source.source.c_str()};
   const size_t size = source.source.size();
@@ -150,7 +150,7 @@ absl::StatusOr<cl::Program> OpenClSession::build(const OpenClProgram& source) {
 }
 
 absl::StatusOr<std::unique_ptr<OpenClKernels>> OpenClKernels::build(OpenClSession* session,
-                                                                    const OpenClProgram& program) {
+                                                                    const SimtProgram& program) {
   const OpenClDevice& device = session->device();
   if (program.local_bytes > static_cast<int64_t>(device.local_bytes)) {
     return absl::ResourceExhaustedError(concat("a group needs ", program.local_bytes,
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<OpenClKernels>> OpenClKernels::build(OpenClSessio
                                                device.local_bytes));
   }
   for (const auto* launches : {&program.prepack, &program.launches}) {
-    for (const OpenClProgram::Launch& launch : *launches) {
+    for (const SimtProgram::Launch& launch : *launches) {
       if (launch.items <= static_cast<int64_t>(device.group_items)) continue;
       return absl::ResourceExhaustedError(concat("kernel ", launch.kernel, ": groups of ",
                                                  launch.items, " items, the device's limit is ",
@@ -180,10 +180,10 @@ OpenClKernels::~OpenClKernels() {
   if (program_ != nullptr) api.ReleaseProgram(program_);
 }
 
-absl::Status OpenClKernels::make(const std::vector<OpenClProgram::Launch>& launches,
+absl::Status OpenClKernels::make(const std::vector<SimtProgram::Launch>& launches,
                                  std::vector<Launch>* made) {
   const cl::Api& api = session_->api();
-  for (const OpenClProgram::Launch& what : launches) {
+  for (const SimtProgram::Launch& what : launches) {
     cl::Int error = 0;
     const cl::KernelId kernel = api.CreateKernel(program_, what.kernel.c_str(), &error);
     if (error != cl::kSuccess) {
@@ -223,10 +223,10 @@ absl::Status OpenClKernels::bind(const Buffers& buffers) {
 }
 
 absl::Status OpenClKernels::bind(const std::vector<Launch>& launches, const Buffers& buffers) {
-  using Kind = OpenClProgram::Parameter::Kind;
+  using Kind = SimtProgram::Parameter::Kind;
   for (const Launch& launch : launches) {
     for (size_t i = 0; i < launch.what.parameters.size(); ++i) {
-      const OpenClProgram::Parameter& p = launch.what.parameters[i];
+      const SimtProgram::Parameter& p = launch.what.parameters[i];
       const cl::Memory memory = p.kind == Kind::kWorkspace ? buffers.workspace
                                 : p.kind == Kind::kPacked  ? buffers.packed
                                 : buffers.arguments[static_cast<size_t>(p.slot)];

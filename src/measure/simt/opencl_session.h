@@ -41,11 +41,11 @@ class OpenClSession {
 
   // Of its binary where this device takes it, else of its source. kInvalidArgument has the build
   // log's first lines.
-  absl::StatusOr<cl::Program> build(const OpenClProgram& program);
+  absl::StatusOr<cl::Program> build(const SimtProgram& program);
 
  private:
   OpenClSession(const OpenClDevice& device, const cl::Api* api) : device_(device), api_(api) {}
-  cl::Program build_binary(const OpenClProgram& program);  // null: it is not taken
+  cl::Program build_binary(const SimtProgram& program);  // null: it is not taken
   std::string build_log(cl::Program program) const;
 
   const OpenClDevice device_;
@@ -62,7 +62,7 @@ class OpenClKernels {
  public:
   // Errors also say which limit of the device a launch exceeds.
   static absl::StatusOr<std::unique_ptr<OpenClKernels>> build(OpenClSession* session,
-                                                              const OpenClProgram& program);
+                                                              const SimtProgram& program);
   ~OpenClKernels();
   OpenClKernels(const OpenClKernels&) = delete;
 
@@ -88,14 +88,14 @@ class OpenClKernels {
 
  private:
   struct Launch {
-    OpenClProgram::Launch what;
+    SimtProgram::Launch what;
     cl::KernelId kernel = nullptr;
     // Of a group as the driver says, where that is less and the kernel was still compiled for its
     // size: NVIDIA's says 256 of many that then run. 0: nothing to doubt.
     size_t doubted = 0;
   };
   explicit OpenClKernels(OpenClSession* session) : session_(session) {}
-  absl::Status make(const std::vector<OpenClProgram::Launch>& launches,
+  absl::Status make(const std::vector<SimtProgram::Launch>& launches,
                     std::vector<Launch>* made);
   absl::Status bind(const std::vector<Launch>& launches, const Buffers& buffers);
   absl::Status enqueue(const Launch& launch, cl::Event* event);
