@@ -62,7 +62,7 @@ TEST(SimtProgramsTest, WhatADeviceHasNotIsRefused) {
                  {"nonsense", Verdict::kBuildError, "clBuildProgram: CL_BUILD_PROGRAM_FAILURE"},
                  {"nameless", Verdict::kBuildError, "kernel nn: clCreateKernel"},
                  {"other", Verdict::kBuildError, "1535 bytes for input B, which has 1536"},
-                 {"corrupt", Verdict::kBuildError, "OpenCL program"}},
+                 {"corrupt", Verdict::kBuildError, "program of launches"}},
                 quick());
 }
 
