@@ -18,4 +18,32 @@ std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Ty
   return factors;
 }
 
+namespace {
+
+bool moves_with(const Expr& expr, int axis) {
+  bool found = false;
+  visit(expr, [&](const ExprNode& node) {
+    found = found || (node.op == ExprOp::kAxis && node.index == axis);
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term, Type acc, int m,
+                                         int n) {
+  if (term->op != ExprOp::kMul || term->type != acc) return std::nullopt;
+  const auto factor = [&](const Expr& e) {
+    return e->op == ExprOp::kCast && e->type == acc ? e->args[0] : e;
+  };
+  DotFactors factors{factor(term->args[0]), factor(term->args[1]), nullptr};
+  if (!moves_with(factors.a, m)) std::swap(factors.a, factors.b);
+  const bool apart = moves_with(factors.a, m) && !moves_with(factors.a, n) &&
+                     moves_with(factors.b, n) && !moves_with(factors.b, m);
+  if (!apart) return std::nullopt;
+  factors.atom = matrix_product(target, factors.a->type, factors.b->type, acc);
+  if (factors.atom == nullptr) return std::nullopt;
+  return factors;
+}
+
 }  // namespace lw

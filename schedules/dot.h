@@ -19,4 +19,9 @@ struct DotFactors {
 // for these types; a `where` around it is looked through.
 std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Type acc);
 
+// Factors of the same kind for an instruction that multiplies matrices: `a` moves with axis `m` of the
+// term's and not with `n`, `b` the other way round. Factors of the accumulator's type are not converted.
+std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term, Type acc, int m,
+                                         int n);
+
 }  // namespace lw

@@ -66,6 +66,13 @@
 // at the root the first keeps it. If that is fewer than `items`, the group is several sub-groups: the
 // first kItem loop of each stage is dealt to these, a second one to the items of each.
 //
+// Products of matrices (machines of many threads). The tile of a stage with `matrix` >= 0 is a
+// sub-group's, by an instruction that multiplies matrices (targets/simt/matrix_shape.h): its points
+// along two axes of results and one reduction, each a multiple of the instruction's or masked at the
+// end. Its innermost loops are unrolled, those along n last. The first kItem loop is dealt to
+// sub-groups, as many as it has iterations; copies that all of the group share are dealt to all of
+// its items.
+//
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to
 // results in managed memory `memory`, which are there while the loops inside `held` run (all of them
@@ -170,6 +177,9 @@ struct Stage {
 
   int dot_axis = -1;                       // index into axes; -1: multiply-adds only
   int64_t dot_group = 1;
+
+  int matrix = -1;                         // of the target's atoms; -1: the tile is registers' lanes
+  int matrix_axes[3] = {-1, -1, -1};       // of m, n, k: indices into axes
 
   // rfactor: this stage computes partial results. The loop over `factored_axis` with tile
   // `factored_tile` counts as spatial; its iteration number is axis 0 of the tensor and of the stage,

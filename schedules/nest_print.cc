@@ -5,6 +5,7 @@
 //         unroll k.1: 4
 // One loop a line: kind unless serial, name, trips, tile unless 1, tail unless irrelevant.
 #include "schedules/nest.h"
+#include "schedules/targets/target.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 
@@ -79,6 +80,12 @@ std::string print(const Nest& nest) {
     if (stage.dot_axis >= 0) {
       text += concat(", dot products of ", stage.dot_group, " along ",
                      stage.axes[stage.dot_axis].name);
+    }
+    if (stage.matrix >= 0) {
+      text += concat(", products of matrices by ", nest.target->atoms[stage.matrix].name, " along ",
+                     stage.axes[stage.matrix_axes[0]].name, ", ",
+                     stage.axes[stage.matrix_axes[1]].name, ", ",
+                     stage.axes[stage.matrix_axes[2]].name);
     }
     if (stage.factored_axis >= 0) {
       text += concat(", partial over ", stage.axes[stage.factored_axis].name, " by ",

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "schedules/nest.h"
+#include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
@@ -145,6 +146,15 @@ absl::Status verify_axes(const Nest& nest, const Stage& stage) {
     const bool fits = stage.dot_axis < static_cast<int>(stage.axes.size()) &&
                       stage.axes[stage.dot_axis].reduction && stage.dot_group > 1;
     if (!fits) return broken(stage, "dot products along no reduction");
+  }
+  if (stage.matrix >= 0) {
+    bool fits = stage.matrix < static_cast<int>(nest.target->atoms.size());
+    for (int side = 0; side < 3; ++side) {
+      const int axis = stage.matrix_axes[side];
+      fits = fits && axis >= 0 && axis < static_cast<int>(stage.axes.size()) &&
+             stage.axes[axis].reduction == (side == 2);
+    }
+    if (!fits) return broken(stage, "products of matrices along other axes than it has");
   }
   if (stage.wide && (stage.copy_of < 0 || !is_narrow(tensor.type)))
     return broken(stage, "widens what is no 16-bit float");

@@ -19,7 +19,7 @@ Target defaults_of(const Target& target) {
 
 const Atom* multiply_add(const Target& target, Type acc) {
   for (const Atom& atom : target.atoms) {
-    if (atom.acc == acc && atom.group == 1) return &atom;
+    if (atom.acc == acc && atom.group == 1 && atom.m == 0) return &atom;
   }
   return nullptr;
 }
@@ -30,6 +30,18 @@ const Atom* dot_product(const Target& target, Type a, Type b, Type acc) {
     if (same && atom.acc == acc && atom.group > 1) return &atom;
   }
   return nullptr;
+}
+
+const Atom* matrix_product(const Target& target, Type a, Type b, Type acc) {
+  for (const Atom& atom : target.atoms) {
+    if (atom.m > 0 && atom.a == a && atom.b == b && atom.acc == acc) return &atom;
+  }
+  return nullptr;
+}
+
+double products_of(const Atom& atom) {
+  if (atom.m > 0) return static_cast<double>(atom.m) * atom.n * atom.k;
+  return static_cast<double>(atom.lanes) * atom.group;
 }
 
 std::string to_text(const Target& target) { return to_json_object(target).dump(2) + "\n"; }

@@ -48,6 +48,7 @@ struct Atom {
   int group = 1;
   double per_cycle = 1;
   double latency = 4;
+  int m = 0, n = 0, k = 0;                 // of matrices that a sub-group multiplies; 0: of lanes
   std::string later;                       // fields of later versions, JSON, kept as they came
 
   template <class Self, class Visit>
@@ -60,6 +61,9 @@ struct Atom {
     visit({6, "group"}, self.group);
     visit({7, "per_cycle"}, self.per_cycle);
     visit({8, "latency"}, self.latency);
+    visit({.number = 10, .name = "m", .added = true}, self.m);
+    visit({.number = 11, .name = "n", .added = true}, self.n);
+    visit({.number = 12, .name = "k", .added = true}, self.k);
     visit({9, "later"}, self.later);
   }
 };
@@ -102,6 +106,10 @@ Target defaults_of(const Target& target);
 // target names none. And the one that adds `group` > 1 products of `a` by `b` (in either order).
 const Atom* multiply_add(const Target& target, Type acc);
 const Atom* dot_product(const Target& target, Type a, Type b, Type acc);
+// The instruction by which a sub-group multiplies matrices of these types, a row-major, b not.
+const Atom* matrix_product(const Target& target, Type a, Type b, Type acc);
+// Multiply-adds of one.
+double products_of(const Atom& atom);
 
 // Stored form, JSON; its sha256 with cores = 1 is the target's identity (identity.h). Reading
 // reports the field that is wrong, after "SOURCE: ". parse_target() is for texts that are written by

@@ -4,6 +4,7 @@
 
 #include "src/base/message.h"
 #include "src/kernel/blocks.h"
+#include "src/kernel/ops.h"
 
 namespace lw {
 namespace {
@@ -64,11 +65,15 @@ class GroupWalk {
       if (!in_group_) return path + " barrier: a barrier must stand in a parallel loop";
       if (apart_) return path + " barrier: items may part at a condition around the barrier";
     }
-    if (s.op == Op::kAcross) {
-      if (!in_group_) return path + " across: sub-groups are of a parallel loop's items";
-      if (apart_) return path + " across: items may part at a condition around the exchange";
-      if (items_ % s.integer != 0) {
-        return concat(path, " across: ", items_, " items make no sub-groups of ", s.integer);
+    if (exchanges_registers(s.op)) {
+      const std::string_view word = word_of(s);
+      const int64_t sub_group = s.op == Op::kAcross ? s.integer : kMatrixItems;
+      if (!in_group_) return concat(path, " ", word, ": sub-groups are of a parallel loop's items");
+      if (apart_) {
+        return concat(path, " ", word, ": items may part at a condition around the exchange");
+      }
+      if (items_ % sub_group != 0) {
+        return concat(path, " ", word, ": ", items_, " items make no sub-groups of ", sub_group);
       }
     }
     if (s.buffer < 0 || has_blocks_) return "";

@@ -22,6 +22,9 @@ class ItemValues {
   std::vector<bool> differ_;
 };
 
+// Whether the items of a sub-group come to it together and leave each other registers.
+inline bool exchanges_registers(Op op) { return op == Op::kAcross || op == Op::kMatrixProduct; }
+
 // Whether there is such an operation in the list or inside of its statements.
 bool has_op(const std::vector<Stmt>& list, Op op);
 

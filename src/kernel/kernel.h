@@ -20,8 +20,8 @@
 //                      Managed buffers are the group's. kItem is an item's number; what one item
 //                      writes another sees after a kBarrier, at which all of them arrive: it stands
 //                      under no condition, and in no loop, that items may see differently; nor does
-//                      a kAcross, by which the items of a sub-group exchange registers, and which
-//                      orders no accesses.
+//                      a kAcross or a kMatrixProduct, by which the items of a sub-group exchange
+//                      registers, and which order no accesses.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -126,8 +126,13 @@ enum class Op : uint8_t {
   kAcross,                                 // dst = a's lanes, each combined by `reduce` with those
                                            // that a sub-group's other items have: `integer` items
                                            // that follow each other, from a multiple of it on
+  kMatrixProduct,                          // acc += a b, of matrices of which each item of a
+                                           // sub-group has a part: `many` = the registers of acc, of
+                                           // a, of b, as schedules/targets/simt/matrix_shape.h says.
+                                           // Products are exact, added in any order, and the sum is
+                                           // rounded once or more
 };
-inline constexpr int kOps = static_cast<int>(Op::kAcross) + 1;  // the last; rows: kernel/ops.cc
+inline constexpr int kOps = static_cast<int>(Op::kMatrixProduct) + 1;  // the last; rows: kernel/ops.cc
 
 // Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
 struct View {
@@ -222,7 +227,7 @@ struct Stmt {
   bool non_temporal = false;               // kStore; honoured where alignment allows
   double number = 0;
   int64_t integer = 0;
-  std::vector<int> many;                   // kTranspose, kInterleave
+  std::vector<int> many;                   // kTranspose, kInterleave, kMatrixProduct
 
   std::shared_ptr<const Block> block;      // kBlock
 };

@@ -68,6 +68,20 @@ const char* interleave(O o) {
                 "the sources make no such vector");
 }
 
+// What the registers make: acc, a, b.
+bool is_shape(const Kernel& kernel, const std::vector<int>& many, const MatrixShape& shape) {
+  if (static_cast<int>(many.size()) != shape.registers()) return false;
+  for (int i = 0; i < shape.registers(); ++i) {
+    const int of_a = i - shape.acc_registers(), of_b = of_a - shape.a_registers();
+    const Register& r = kernel.registers[many[i]];
+    const Register wanted = of_a < 0   ? Register{shape.acc, 2}
+                            : of_b < 0 ? Register{shape.a, shape.pack}
+                                       : Register{shape.b, shape.pack};
+    if (r.type != wanted.type || r.lanes != wanted.lanes) return false;
+  }
+  return true;
+}
+
 const char* dot(O o) {
   const Register &dst = o.dst(), &a = o.src(0), &b = o.src(1);
   const auto fits = [&](Type type) {
@@ -96,6 +110,13 @@ const char* load(O o) {
 }
 
 }  // namespace
+
+const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s) {
+  for (const MatrixShape& shape : kMatrixShapes) {
+    if (is_shape(kernel, s.many, shape)) return &shape;
+  }
+  return nullptr;
+}
 
 constexpr OpRow kOpRows[kOps] = {
     {Op::kImmediate, "const", true, 0, {kConstant}, nullptr},
@@ -157,6 +178,9 @@ constexpr OpRow kOpRows[kOps] = {
       return first({unless(o.s.integer >= 1, "a sub-group needs items"), alike(o.dst(), o.src(0)),
                     unless(reduce != Reduce::kNone && reduce != Reduce::kProd && exchanged,
                            "items exchange sums, maxima and minima of 32 and 64 bits")});
+    }},
+    {Op::kMatrixProduct, "matmul", false, 0, {kMany}, [](O o) {
+      return unless(matrix_shape(o.kernel, o.s) != nullptr, "no product of matrices like these");
     }},
 };
 static_assert(in_order(kOpRows));

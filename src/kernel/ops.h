@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/kernel/kernel.h"
+#include "schedules/targets/simt/matrix_shape.h"
 
 namespace lw {
 
@@ -44,6 +45,9 @@ struct OpRow {
 
 extern const OpRow kOpRows[kOps];          // by Op
 inline const OpRow& row_of(Op op) { return kOpRows[static_cast<int>(op)]; }
+
+// Of a kMatrixProduct; null: its registers make none.
+const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s);
 
 // "fma"; of kUnary and kBinary, the name of the statement's ExprOp.
 inline std::string_view word_of(const Stmt& s) {

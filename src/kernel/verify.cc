@@ -158,6 +158,9 @@ class Verifier {
       forget_masks(s.otherwise);
       if (s.kind != Stmt::Kind::kOp) continue;
       forget(s.dst);
+      if (s.op == Op::kMatrixProduct) {
+        std::for_each(s.many.begin(), s.many.end(), forget);
+      }
       if (s.op != Op::kTranspose) continue;
       std::for_each(s.many.begin() + s.many.size() / 2, s.many.end(), forget);
     }

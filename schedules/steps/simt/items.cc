@@ -89,7 +89,10 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
     if (n > 0) RETURN_IF_ERROR(merge_loops(nest, stage, position));
   }
   Stage& s = nest.stages[stage];
-  const int64_t items = s.items > 0 ? s.items : trips(s, position);
+  // A tile of matrices is a sub-group's.
+  const bool matrices = s.matrix >= 0;
+  const int64_t each = matrices ? target.sub_group : 1;
+  const int64_t items = s.items > 0 ? s.items : trips(s, position) * each;
   if (exchanges) {
     if (trips(s, position) < 2) return infeasible("a single tile is nothing to share");
     Stage& root = nest.stages[root_of(nest, stage)];
@@ -106,6 +109,7 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
     return infeasible(concat("two items would compute the end of ", s.loops[position].name));
   }
   s.loops[position].kind = LoopKind::kItem;
+  if (matrices) s.items = items, s.sub_group = target.sub_group;
   return check_legal(nest, stage);
 }
 
@@ -172,14 +176,17 @@ std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{0, 0}};
   const absl::StatusOr<int> stage = target_stage(nest, step);
   // A sub-group has its items in any case: alone none of them is.
-  if (stage.ok() && nest.stages[*stage].items > 0) domain.clear();
+  if (stage.ok() && (nest.stages[*stage].items > 0 || nest.stages[*stage].matrix >= 0)) {
+    domain.clear();
+  }
   if (!stage.ok() || !check_grid(nest, *stage).ok()) return domain;
   const int end = tile_begin(nest.stages[*stage]);
   for (int position = first_inside(nest.stages[*stage]); position < end; ++position) {
     for (int64_t count = 1;; ++count) {
       Nest joined = nest;
       if (!share_loops(joined, *stage, position, count).ok()) break;
-      if (trips(joined.stages[*stage], position) > 1) domain.push_back({position, count});
+      const bool many = trips(joined.stages[*stage], position) > 1;
+      if (many || nest.stages[*stage].matrix >= 0) domain.push_back({position, count});
     }
   }
   return domain;

@@ -12,9 +12,11 @@
 #include "src/base/rng.h"
 #include "src/build/interpreter/interpret_block.h"
 #include "src/build/interpreter/lanes.h"
+#include "src/build/interpreter/matrix_tile.h"
 #include "src/expr/element.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/blocks.h"
+#include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -64,7 +66,7 @@ bool find_meetings(const std::vector<Stmt>& list, absl::flat_hash_set<const Stmt
   bool any = false;
   for (const Stmt& s : list) {
     const bool own =
-        s.kind == Stmt::Kind::kOp && (s.op == Op::kBarrier || s.op == Op::kAcross);
+        s.kind == Stmt::Kind::kOp && (s.op == Op::kBarrier || exchanges_registers(s.op));
     const bool body = find_meetings(s.body, with), otherwise = find_meetings(s.otherwise, with);
     if (!own && !body && !otherwise) continue;
     with->insert(&s);
@@ -191,6 +193,7 @@ class Activation {
     if (watch != nullptr && watch->stopped()) return;
     if (s.kind == Stmt::Kind::kOp) {
       if (s.op == Op::kAcross) return exchange(group, s);
+      if (s.op == Op::kMatrixProduct) return multiply(group, s);
       if (watch != nullptr) watch->barrier();
       return;
     }
@@ -223,6 +226,24 @@ class Activation {
       }
       for (size_t item = first; item < first + s.integer; ++item) {
         group.items[item].registers_[s.dst] = sum;
+      }
+    }
+  }
+
+  // The products of each sub-group. Sums are exact, or as good, and rounded once.
+  static void multiply(Group& group, const Stmt& s) {
+    const MatrixShape& shape = *matrix_shape(group.items[0].kernel_, s);
+    for (size_t first = 0; first < group.items.size(); first += kMatrixItems) {
+      const auto lanes = [&](int64_t item, int number) -> Lanes& {
+        return group.items[first + item].registers_[s.many[number]];
+      };
+      MatrixTile tile(shape);
+      for (int64_t item = 0; item < kMatrixItems; ++item) {
+        for (int r = 0; r < shape.registers(); ++r) tile.put(item, r, lanes(item, r));
+      }
+      tile.multiply();
+      for (int64_t item = 0; item < kMatrixItems; ++item) {
+        for (int r = 0; r < shape.acc_registers(); ++r) tile.get(item, r, &lanes(item, r));
       }
     }
   }
@@ -406,6 +427,7 @@ class Activation {
         }},
         {Op::kBarrier, nullptr},
         {Op::kAcross, [](const At& at) { return at(0); }},  // of a sub-group of one
+        {Op::kMatrixProduct, nullptr},     // of a group
     };
     static_assert(in_order(kRuns));
     const OpRun& row = kRuns[static_cast<int>(s.op)];

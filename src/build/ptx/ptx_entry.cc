@@ -278,6 +278,7 @@ class PtxEntry {
       case Op::kBarrier: return code_.line("bar.sync 0");
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return transpose(s);
+      case Op::kMatrixProduct: return matrix_product(s);
       default: break;
     }
     std::vector<std::string> lanes = values(s);
@@ -416,6 +417,28 @@ class PtxEntry {
       result.push_back(sum);
     }
     return result;
+  }
+
+  void matrix_product(const Stmt& s) {
+    const MatrixShape& shape = *matrix_shape(kernel_, s);
+    const auto group = [&](int first, int count) {
+      std::string text;
+      for (int i = first; i < first + count; ++i) {
+        for (const std::string& word : lanes_.words(s.many[i])) {
+          text += concat(text.empty() ? "" : ", ", word);
+        }
+      }
+      return concat("{", text, "}");
+    };
+    const auto word = [](Type type) {
+      if (is_float(type)) return std::string(type_name(type));
+      return concat(is_signed(type) ? "s" : "u", 8 * size_of(type));
+    };
+    const int accs = shape.acc_registers(), as = shape.a_registers(), bs = shape.b_registers();
+    const std::string acc = group(0, accs), t = word(shape.acc);
+    code_.line("mma.sync.aligned.m", shape.m, "n", shape.n, "k", shape.k, ".row.col.", t, ".",
+               word(shape.a), ".", word(shape.b), ".", t, " ", acc, ", ", group(accs, as), ", ",
+               group(accs + as, bs), ", ", acc);
   }
 
   void transpose(const Stmt& s) {

@@ -49,7 +49,7 @@ Action declare_show(CliArguments app) {
   add_frozen(app, &options->database, /*runs=*/false);
   add_output(app, &options->output);
   app.add_option("--stage", options->stage, "how far down").capture_default_str()
-      .one_of({"expr", "trace", "nest", "kernel", "llvm", "asm", "npu", "opencl"});
+      .one_of({"expr", "trace", "nest", "kernel", "llvm", "asm", "npu", "opencl", "ptx", "sass"});
   app.add_option("--trace", options->trace_file, "a file with a trace, instead of the best");
   return [options] { return run_show(*options); };
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/lower/tiles/matrices.h"
 #include "src/lower/tiles/rows.h"
 #include "src/lower/tiles/tile.h"
 
@@ -171,7 +172,11 @@ struct Dealt {
 Dealt dealt_to(const Frame& f, const Loop& loop) {
   Emitter& e = f.e;
   const Affine item = e.item();
-  if (e.sub_group == 0 || e.sub_group == e.items) return {e.items, item};
+  if (f.stage.matrix >= 0) {
+    return {e.items / e.sub_group, e.emit_int(Stmt::IntOp::kDiv, item, {}, e.sub_group)};
+  }
+  const bool shared = f.stage.copy_of >= 0 && f.e.nest.stages[f.stage.host].matrix >= 0;
+  if (e.sub_group == 0 || e.sub_group == e.items || shared) return {e.items, item};
   const auto first = std::find_if(f.stage.loops.begin(), f.stage.loops.end(), [](const Loop& l) {
     return l.kind == LoopKind::kItem;
   });
@@ -448,9 +453,11 @@ void outer_loops(Frame& f, int l) {
   const bool reduction = f.stage.copy_of < 0 && f.e.tensor(f.stage.tensor).reduce != Reduce::kNone;
   if (l == f.run) {
     if (!reduction) return kept(f, [&] { emit_map_tile(f); });
-    const Accumulators accumulators = start_accumulators(f);
+    if (f.stage.matrix >= 0) f.place = place_in_matrices(f);
+    Frame results = f.stage.matrix >= 0 ? of_results(f) : f;
+    const Accumulators accumulators = start_accumulators(results);
     run_loops(f, l, accumulators);
-    return kept(f, [&] { finish_accumulators(f, accumulators); });
+    return kept(f, [&] { finish_accumulators(results, accumulators); });
   }
   const Loop& loop = f.stage.loops[l];
   one_loop(f, loop, reduction && is_reduction(f.stage, loop), [&] {

@@ -6,12 +6,14 @@
 
 #include "schedules/targets/lanes.h"
 #include "schedules/window.h"
+#include "src/lower/tiles/matrices.h"
 
 namespace lw::lowering {
 
 bool is_vector(const Loop& loop) { return loop.kind == LoopKind::kVector; }
 
 int vector_axis(const Frame& f) {
+  if (f.stage.matrix >= 0) return f.stage.matrix_axes[1];
   if (f.stage.loops.empty() || !is_vector(f.stage.loops.back())) return -1;
   return f.stage.loops.back().parts[0].axis;
 }
@@ -27,7 +29,8 @@ namespace {
 
 void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row,
               std::vector<Row>& rows) {
-  if (l == f.stage.loops.size() || is_vector(f.stage.loops[l])) {
+  const bool columns = f.stage.matrix >= 0 && l + 1 == f.stage.loops.size();
+  if (l == f.stage.loops.size() || columns || is_vector(f.stage.loops[l])) {
     rows.push_back(row);
     return;
   }
@@ -36,7 +39,10 @@ void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row,
     add_rows(f, l + 1, 0, reductions, row, rows);
     return;
   }
-  const auto [a, tile] = loop.parts[part];
+  const int a = loop.parts[part].axis;
+  // An item has a row of eight.
+  const bool matrix_rows = f.stage.matrix >= 0 && a == f.stage.matrix_axes[0];
+  const int64_t tile = matrix_rows ? kMatrixRows : loop.parts[part].tile;
   const AxisState saved = row.axes[a];
   const int64_t offset = row.offset[a];
   const int64_t extent = saved.extent;
@@ -181,6 +187,7 @@ int64_t vector_extent(const Frame& f, int va) {
 std::vector<Chunk> chunks_of(const Frame& f, const Row& row) {
   const int va = vector_axis(f);
   if (va < 0) return {{0, 1, 1}};
+  if (f.stage.matrix >= 0) return matrix_columns(row.axes[va].extent);
   return vectors_of(f, row.axes[va].extent, vector_reduces(f));
 }
 

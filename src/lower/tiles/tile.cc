@@ -10,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "schedules/dot.h"
+#include "src/lower/tiles/matrices.h"
 #include "src/lower/tiles/rows.h"
 
 namespace lw::lowering {
@@ -180,6 +181,7 @@ void order_by_lane(std::vector<Update>::iterator begin, std::vector<Update>::ite
 void update_accumulators(Frame& f, const Accumulators& accumulators) {
   Emitter& e = f.e;
   if (e.counting) return count_update(f);
+  if (f.stage.matrix >= 0) return multiply_matrices(f, accumulators);
   const bool chosen = e.bodies[f.s]->op == ExprOp::kSelect;
   const int va = vector_axis(f);
   const bool partials = vector_reduces(f);

@@ -33,6 +33,10 @@ struct Frame {
   std::vector<Affine> working = {};        // >= 0: the item has a point of its own
   Affine iteration = {};                   // of the innermost loop around
   AtLoop::Slots slots = AtLoop::Slots::kFetched;  // of the copies there
+  // Of a stage whose tile is matrices: where in each of them the item's parts are.
+  struct InMatrices {
+    Affine g, t;                           // schedules/targets/simt/matrix_shape.h
+  } place = {};
 };
 
 // Accumulators by the spatial position of a point within the tile (and its chunk).

@@ -22,7 +22,7 @@ constexpr double kCostFactor = 2, kCostUs = 300;
 double impossible_below_us(const Program& program, const Target& target, int threads) {
   double rate = 0;  // operations a cycle
   for (const Atom& atom : target.atoms) {
-    rate = std::max(rate, 2.0 * atom.lanes * atom.group * atom.per_cycle);
+    rate = std::max(rate, 2 * products_of(atom) * atom.per_cycle);
   }
   if (rate <= 0) return 0;
   double operations = 0;

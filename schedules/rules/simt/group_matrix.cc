@@ -1,0 +1,74 @@
+// A product by instructions that multiply matrices, by groups of sub-groups:
+//
+//   matrix_tile(C, i, j, k; open)              a sub-group's results
+//   split(C, i.0; open), split(C, j.0; open)   of a group: its sub-groups; outside of it, the grid
+//   split(C, k.0; open)                        what is fetched at once
+//   reorder(C, i.0.0, j.0.0, i.0.1, j.0.1, k.0.0, k.0.1)
+//   parallel(C, i.0.0, j.0.0), items(C; 1, 2)
+//   stage(C, A; open), share(A.copy; open)     and the same of B
+//   pipeline(C; open)                          slots of what is shared
+//
+// Other axes of the result belong to the grid, other reductions run outside of k.
+#include <algorithm>
+
+#include "schedules/space/matrix_sides.h"
+#include "schedules/space/rule.h"
+#include "src/base/message.h"
+
+namespace lw::rules {
+namespace {
+
+bool takes(const Draft& d, int stage) {
+  const Stage& s = d.nest.stages[stage];
+  return d.matrices && s.place == Place::kRoot && matrix_sides(d.nest, stage).has_value();
+}
+
+void tile(Draft& d, int stage) {
+  const Stage s = d.nest.stages[stage];
+  const MatrixSides sides = *matrix_sides(d.nest, stage);
+  const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),
+                    k = loop_of(s, sides.k);
+  open(d, "matrix_tile", {name, i, j, k}, {16, 8, 16});
+  if (d.failed) return;
+  for (const std::string& loop : {i, j}) open(d, "split", {name, loop + ".0"}, {1, 1});
+  open(d, "split", {name, k + ".0"}, {1, 1});
+  std::vector<std::string> order{name};
+  const auto add = [&](bool reductions) {
+    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+      if (a == sides.m || a == sides.n || a == sides.k) continue;
+      if (s.axes[a].reduction == reductions && !loop_of(s, a).empty()) {
+        order.push_back(loop_of(s, a));
+      }
+    }
+  };
+  add(false);
+  order.insert(order.end(), {i + ".0.0", j + ".0.0"});
+  const int64_t grid = static_cast<int64_t>(order.size()) - 1;
+  order.insert(order.end(), {i + ".0.1", j + ".0.1"});
+  add(true);
+  order.insert(order.end(), {k + ".0.0", k + ".0.1"});
+  fixed(d, "reorder", order, {0});
+  fixed(d, "parallel", {name}, {0, grid});
+  fixed(d, "items", {name}, {1, 2});
+  if (d.failed) return;
+  std::vector<int> seen;
+  bool copies = false;
+  for (const Address& address : addresses(d.nest, find_stage(d.nest, name))) {
+    const Tensor& tensor = d.nest.program->tensors[address.tensor];
+    const bool again = std::find(seen.begin(), seen.end(), address.tensor) != seen.end();
+    if (again || !address.affine || tensor.shape.size() < 2) continue;
+    seen.push_back(address.tensor);
+    copies = true;
+    copy_for_group(d, name, tensor.name);
+  }
+  if (copies) optional(d, "pipeline", {name}, {1});
+}
+
+}  // namespace
+
+const Rule& group_matrix() {
+  static constexpr Rule rule = {"group_matrix", Phase::kTile, nullptr, takes, tile, "simt"};
+  return rule;
+}
+
+}  // namespace lw::rules

@@ -1,0 +1,148 @@
+// matrix_tile(C, i, j, k; 64, 32, 16)
+//   before  i: 512          after  i.0: 8 of 64, mask
+//             j: 512                 j.0: 16 of 32, mask
+//               k: 512                 k.0: 32 of 16, mask
+//                                        unroll k.1: 16
+//                                          unroll i.1: 64
+//                                            unroll j.1: 32
+// The tile is a sub-group's, by the target's instruction that multiplies matrices, of which it holds
+// so many: i is along its m, j along its n, k along the reduction. What is beyond an axis' end counts
+// as zero and is not kept.
+#include <algorithm>
+
+#include "schedules/domains.h"
+#include "schedules/dot.h"
+#include "schedules/legality.h"
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/expr/expr.h"
+#include "schedules/targets/simt/matrix_shape.h"
+
+namespace lw {
+namespace {
+
+constexpr int64_t kMostTile = 256;         // points of an axis
+constexpr int64_t kMostSteps = 4;          // instructions along k
+// Words that an item keeps besides: addresses, counters, what is on its way.
+constexpr int64_t kOtherWords = 56;
+
+// Words that an item's registers have of a tile of so many instructions each way; after
+// ptxas' count of loops with one set of operands.
+int64_t words_of(const MatrixShape& shape, int64_t m, int64_t n) {
+  const int64_t acc = 2 * size_of(shape.acc) / 4, operand = shape.pack * size_of(shape.a) / 4;
+  return acc * shape.acc_registers() * m * n +
+         std::max<int64_t>(1, operand) * (shape.a_registers() * m + 2 * shape.b_registers());
+}
+
+struct MatrixSides {
+  int stage = -1, position[3] = {-1, -1, -1};  // of the loops along m, n, k
+  const MatrixShape* shape = nullptr;
+  int atom = -1;
+};
+
+absl::StatusOr<MatrixSides> sides_of(const Nest& nest, const Step& step) {
+  MatrixSides sides;
+  ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));
+  const Stage& s = nest.stages[sides.stage];
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  const SimtTarget& target = simt(*nest.target);
+  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot) {
+    return infeasible(concat(s.name, " is no sum at the root"));
+  }
+  if (!s.axis_value.empty() || s.factored_axis >= 0) {
+    return infeasible(concat(s.name, " has other axes than its tensor"));
+  }
+  if (tile_begin(s) < static_cast<int>(s.loops.size())) {
+    return infeasible(concat(s.name, " has a tile already"));
+  }
+  if (target.sub_group != kMatrixItems) {
+    return infeasible(concat("sub-groups have ", target.sub_group, " items, not ", kMatrixItems));
+  }
+  int axis[3];
+  for (int side = 0; side < 3; ++side) {
+    ASSIGN_OR_RETURN(sides.position[side], loop_position(s, step.names[side + 1]));
+    const Loop& loop = s.loops[sides.position[side]];
+    if (!is_plain(loop) || is_reduction(s, loop) != (side == 2)) {
+      return infeasible(concat(loop.name, " runs over no ", side == 2 ? "reduction" : "results"));
+    }
+    axis[side] = loop.parts[0].axis;
+  }
+  const std::optional<DotFactors> factors = matrix_factors(
+      *nest.target, effective_body(nest, sides.stage), tensor.type, axis[0], axis[1]);
+  if (!factors) return infeasible(concat(nest.target->name, " multiplies no such matrices"));
+  sides.shape = find_matrix_shape(factors->atom->a, factors->atom->b, factors->atom->acc);
+  sides.atom = static_cast<int>(factors->atom - nest.target->atoms.data());
+  if (sides.shape == nullptr) {
+    return infeasible(concat("no kernel has words for ", factors->atom->name));
+  }
+  return sides;
+}
+
+absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {4, 4, 3, 3}));
+  ASSIGN_OR_RETURN(const MatrixSides sides, sides_of(nest, step));
+  const int64_t unit[3] = {sides.shape->m, sides.shape->n, sides.shape->k};
+  Stage& s = nest.stages[sides.stage];
+  for (int side = 0; side < 3; ++side) {
+    const int64_t points = step.numbers[side];
+    if (points < unit[side] || points > kMostTile || points % unit[side] != 0) {
+      return infeasible(concat("tiles of ", points, " points are no multiple of ", unit[side],
+                               " up to ", kMostTile));
+    }
+    s.matrix_axes[side] = s.loops[sides.position[side]].parts[0].axis;
+  }
+  const int64_t words =
+      words_of(*sides.shape, step.numbers[0] / unit[0], step.numbers[1] / unit[1]) + kOtherWords;
+  if (4 * words > simt(*nest.target).register_bytes) {
+    return infeasible(concat("an item needs ", words, " words of registers"));
+  }
+  s.matrix = sides.atom;
+  for (const int side : {2, 0, 1}) {
+    ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[side + 1]));
+    RETURN_IF_ERROR(
+        split_loop(nest, sides.stage, position, {&step.numbers[side], 1}, Tail::kMask));
+    std::rotate(s.loops.begin() + position + 1, s.loops.begin() + position + 2, s.loops.end());
+    s.loops.back().kind = LoopKind::kUnroll;
+  }
+  return check_legal(nest, sides.stage);
+}
+
+// Powers of two of the instruction's, and three times these.
+std::vector<int64_t> sizes_of(int64_t unit, int64_t extent, int64_t most) {
+  std::vector<int64_t> sizes;
+  for (int64_t count = 1; count * unit <= most; ++count) {
+    const int64_t odd = count % 3 == 0 ? count / 3 : count;
+    const bool waste = count > 1 && (count - 1) * unit >= extent;
+    if ((odd & (odd - 1)) == 0 && !waste) sizes.push_back(count * unit);
+  }
+  return sizes;
+}
+
+std::vector<Decision> matrix_tile_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain;
+  const absl::StatusOr<MatrixSides> sides = sides_of(nest, step);
+  if (!sides.ok()) return domain;
+  const Stage& s = nest.stages[sides->stage];
+  const MatrixShape& shape = *sides->shape;
+  const auto extent = [&](int side) { return range_of(s, sides->position[side]); };
+  for (const int64_t m : sizes_of(shape.m, extent(0), kMostTile / 2)) {
+    for (const int64_t n : sizes_of(shape.n, extent(1), kMostTile / 2)) {
+      for (const int64_t k : sizes_of(shape.k, extent(2), shape.k * kMostSteps)) {
+        if (k / shape.k == 3) continue;
+        if (applies(nest, step, {m, n, k})) domain.push_back({m, n, k});
+      }
+    }
+  }
+  return domain;
+}
+
+}  // namespace
+
+const StepKind& matrix_tile() {
+  static constexpr StepKind kind = {"matrix_tile", 1, apply_matrix_tile, matrix_tile_domain,
+                                    "simt"};
+  return kind;
+}
+
+}  // namespace lw

@@ -1,0 +1,51 @@
+// Products of small matrices that the items of a sub-group compute together (Op::kMatrixProduct), and
+// how these lie in their registers: NVIDIA's mma.sync. Facts of the PTX ISA, 9.7.14. Pure; thread-safe.
+//
+// An item is g = item / 4 % 8, t = item % 4. Its registers have `pack` lanes, elements that follow
+// each other along k, of a row or a column:
+//
+//   a   row g + 8 h, from k = pack * (t + 4 q) on: register q * (m / 8) + h
+//   b   column g, from the same k on: register q
+//   acc row g + 8 h, columns 2 t and 2 t + 1: register h, of two lanes
+#pragma once
+
+#include <cstdint>
+
+#include "loopwright/type.h"
+
+namespace lw {
+
+inline constexpr int64_t kMatrixItems = 32;  // of a sub-group
+
+struct MatrixShape {
+  Type a, b, acc;
+  int m, n, k;
+  int pack;                                // lanes of a register of a and of b
+
+  int halves() const { return m / 8; }     // of rows
+  int parts() const { return k / (4 * pack); }  // of k
+  int acc_registers() const { return halves(); }
+  int a_registers() const { return halves() * parts(); }
+  int b_registers() const { return parts(); }
+  int registers() const { return acc_registers() + a_registers() + b_registers(); }
+};
+
+inline constexpr MatrixShape kMatrixShapes[] = {
+    {Type::kBF16, Type::kBF16, Type::kF32, 16, 8, 16, 2},
+    {Type::kF16, Type::kF16, Type::kF32, 16, 8, 16, 2},
+    {Type::kI8, Type::kI8, Type::kI32, 16, 8, 32, 4},
+    {Type::kU8, Type::kI8, Type::kI32, 16, 8, 32, 4},
+    {Type::kI8, Type::kU8, Type::kI32, 16, 8, 32, 4},
+    {Type::kU8, Type::kU8, Type::kI32, 16, 8, 32, 4},
+    {Type::kF64, Type::kF64, Type::kF64, 8, 8, 4, 1},
+};
+
+// Null: there is none for the types.
+inline const MatrixShape* find_matrix_shape(Type a, Type b, Type acc) {
+  for (const MatrixShape& shape : kMatrixShapes) {
+    if (shape.a == a && shape.b == b && shape.acc == acc) return &shape;
+  }
+  return nullptr;
+}
+
+}  // namespace lw

@@ -1,0 +1,67 @@
+// Matrices put together of what the items of a sub-group have. Internal to src/build.
+#pragma once
+
+#include <vector>
+
+#include "src/build/interpreter/lanes.h"
+#include "schedules/targets/simt/matrix_shape.h"
+
+namespace lw {
+
+class MatrixTile {
+ public:
+  explicit MatrixTile(const MatrixShape& shape)
+      : shape_(shape), a_(shape.m * shape.k), b_(shape.k * shape.n), acc_(shape.m * shape.n) {}
+
+  // An item's register, of all that take part by its number.
+  void put(int64_t item, int number, const Lanes& lanes) {
+    each(item, number, [&](Lane& element, size_t lane) { element = lanes[lane]; });
+  }
+  void get(int64_t item, int number, Lanes* lanes) {
+    each(item, number, [&](Lane& element, size_t lane) { (*lanes)[lane] = element; });
+  }
+
+  void multiply() {
+    const bool floats = is_float(shape_.acc);
+    for (int i = 0; i < shape_.m; ++i) {
+      for (int j = 0; j < shape_.n; ++j) {
+        Lane& acc = acc_[i * shape_.n + j];
+        if (!floats) {
+          int64_t sum = acc.integer;
+          for (int k = 0; k < shape_.k; ++k) {
+            sum = add_wrapping(sum, a_[i * shape_.k + k].integer * b_[k * shape_.n + j].integer);
+          }
+          acc.integer = wrap(shape_.acc, sum);
+          continue;
+        }
+        double sum = 0;
+        for (int k = 0; k < shape_.k; ++k) {
+          sum += a_[i * shape_.k + k].number * b_[k * shape_.n + j].number;
+        }
+        acc.number = round_to(shape_.acc, acc.number + sum);
+      }
+    }
+  }
+
+ private:
+  void each(int64_t item, int number, const auto& visit) {
+    const int g = static_cast<int>(item / 4 % 8), t = static_cast<int>(item % 4);
+    const int of_a = number - shape_.acc_registers(), of_b = of_a - shape_.a_registers();
+    if (of_a < 0) {
+      const int row = g + 8 * number;
+      for (int lane = 0; lane < 2; ++lane) visit(acc_[row * shape_.n + 2 * t + lane], lane);
+      return;
+    }
+    const int part = of_b < 0 ? of_a / shape_.halves() : of_b;
+    const int from = shape_.pack * (t + 4 * part);
+    for (int lane = 0; lane < shape_.pack; ++lane) {
+      if (of_b < 0) visit(a_[(g + 8 * (of_a % shape_.halves())) * shape_.k + from + lane], lane);
+      else visit(b_[(from + lane) * shape_.n + g], lane);
+    }
+  }
+
+  const MatrixShape& shape_;
+  std::vector<Lane> a_, b_, acc_;          // row-major
+};
+
+}  // namespace lw
