@@ -13,7 +13,7 @@
 
 #include "src/build/build.h"
 #include "src/build/ptx/assemble.h"
-#include "src/build/ptx/export.h"
+#include "src/build/ptx/export/export.h"
 #include "src/build/simt/program.h"
 #include "tests/support/drivers/exported_folder.h"
 #include "tests/support/files.h"

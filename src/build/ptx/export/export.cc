@@ -1,4 +1,4 @@
-#include "src/build/ptx/export.h"
+#include "src/build/ptx/export/export.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/ptx/export_launcher.h"
+#include "src/build/ptx/export/export_launcher.h"
 #include "src/build/simt/export/export_parts.h"
 #include "src/build/simt/program.h"
 

@@ -1,4 +1,4 @@
-#include "src/build/ptx/export_launcher.h"
+#include "src/build/ptx/export/export_launcher.h"
 
 namespace lw {
 

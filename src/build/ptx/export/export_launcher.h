@@ -1,5 +1,5 @@
 // The parts of an exported launcher that are alike for all kernels for NVIDIA's GPUs. Internal to
-// src/build/ptx. $name and $NAME stand for the kernel's name, other words with a $ for what they
+// src/build/ptx/export. $name and $NAME stand for the kernel's name, other words with a $ for what they
 // say.
 #pragma once
 
