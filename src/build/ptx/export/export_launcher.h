@@ -1,6 +1,6 @@
 // The parts of an exported launcher that are alike for all kernels for NVIDIA's GPUs. Internal to
-// src/build/ptx/export. $name and $NAME stand for the kernel's name, other words with a $ for what they
-// say.
+// src/build/ptx/export. $name and $NAME stand for the kernel's name, other words with a $ for what
+// they say.
 #pragma once
 
 namespace lw {
