@@ -2,11 +2,7 @@
 // that builds, packs, launches in order in any queue, and says what is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,7 +12,7 @@
 #include "src/build/build.h"
 #include "src/build/simt/program.h"
 #include "tests/support/build_helpers.h"
-#include "tests/support/files.h"
+#include "tests/support/drivers/exported_folder.h"
 
 namespace lw {
 namespace {
@@ -281,38 +277,15 @@ int main(void) {
 }
 )";
 
-// A folder with the exported files, in which commands run.
-class ExportedFolder {
- public:
-  ExportedFolder() {
-    std::string name = testing::TempDir() + "/lw_opencl_export_XXXXXX";
-    CHECK(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~ExportedFolder() { std::filesystem::remove_all(path_); }
-  void put(const std::string& name, const std::string& text) {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
-  }
-  // False: nothing can be compiled, for there is no <CL/cl.h>.
-  bool put_launcher(std::map<std::string, std::string>& files) {
-    put("twice.c", files[".c"]);
-    put("twice.h", files[".h"]);
-    put("probe.c", "#include <CL/cl.h>\n");
-    return run("cc -DCL_TARGET_OPENCL_VERSION=120 -c probe.c") == 0;
-  }
-  int run(const std::string& command) {
-    const std::string line = "cd '" + path_ + "' && { " + command + "; } > log 2>&1";
-    const int status = std::system(line.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string log() const { return slurp(path_ + "/log"); }
-
- private:
-  std::string path_;
-};
-
 constexpr const char* kNoHeader = "no <CL/cl.h> is here (opencl-c-headers)";
-constexpr const char* kStrict = "cc -std=c99 -Wall -Wextra -Werror -pedantic ";
+
+// False: nothing can be compiled, for there is no <CL/cl.h>.
+bool put_launcher(std::map<std::string, std::string>& files, ExportedFolder* folder) {
+  folder->put("twice.c", files[".c"]);
+  folder->put("twice.h", files[".h"]);
+  folder->put("probe.c", "#include <CL/cl.h>\n");
+  return folder->run("cc -DCL_TARGET_OPENCL_VERSION=120 -c probe.c") == 0;
+}
 
 TEST(OpenClExport, SaysWhatIsLaunched) {
   auto files = exported_twice();
@@ -341,16 +314,16 @@ TEST(OpenClExport, RunsFromC) {
   auto files = exported_twice();
   ASSERT_EQ(files.size(), 4u);
   ExportedFolder folder;
-  if (!folder.put_launcher(files)) GTEST_SKIP() << kNoHeader;
+  if (!put_launcher(files, &folder)) GTEST_SKIP() << kNoHeader;
   folder.put("main.c", kTwiceMain);
   folder.put("header.cc", "#include \"twice.h\"\nint main() { twice_release(nullptr); }\n");
   folder.put("broken.c", absl::StrReplaceAll(files[".c"], {{"\"__kernel", "\"__colonel"}}));
-  EXPECT_EQ(folder.run(std::string(kStrict) + "-c twice.c"), 0) << folder.log();
+  EXPECT_EQ(folder.run(std::string(kStrictC) + "-c twice.c"), 0) << folder.log();
   EXPECT_EQ(folder.run("c++ -std=c++11 -Wall -Wextra -Werror -pedantic -c header.cc"), 0)
       << folder.log();
-  ASSERT_EQ(folder.run(std::string(kStrict) + "main.c twice.c -o right -lOpenCL"), 0)
+  ASSERT_EQ(folder.run(std::string(kStrictC) + "main.c twice.c -o right -lOpenCL"), 0)
       << folder.log();
-  ASSERT_EQ(folder.run(std::string(kStrict) + "main.c broken.c -o broken -lOpenCL"), 0)
+  ASSERT_EQ(folder.run(std::string(kStrictC) + "main.c broken.c -o broken -lOpenCL"), 0)
       << folder.log();
   const int right = folder.run("./right");
   if (right == 77) GTEST_SKIP() << "no OpenCL device is here";
@@ -363,9 +336,9 @@ TEST(OpenClExport, ReturnsErrorsAndKeepsNothing) {
   auto files = exported_twice();
   ASSERT_EQ(files.size(), 4u);
   ExportedFolder folder;
-  if (!folder.put_launcher(files)) GTEST_SKIP() << kNoHeader;
+  if (!put_launcher(files, &folder)) GTEST_SKIP() << kNoHeader;
   folder.put("failing.c", kFailingCl);
-  ASSERT_EQ(folder.run(std::string(kStrict) + "-fsanitize=address failing.c twice.c -o failing"), 0)
+  ASSERT_EQ(folder.run(std::string(kStrictC) + "-fsanitize=address failing.c twice.c -o failing"), 0)
       << folder.log();
   EXPECT_EQ(folder.run("ASAN_OPTIONS=detect_leaks=0 ./failing"), 0) << folder.log();
 }

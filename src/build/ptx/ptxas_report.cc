@@ -103,7 +103,7 @@ std::vector<EntryFacts> entries_of(const std::vector<std::string>& ptx) {
   return all;
 }
 
-EntryFacts* facts_of(std::vector<EntryFacts>& all, std::string_view entry) {
+EntryFacts* entry_facts(std::vector<EntryFacts>& all, std::string_view entry) {
   for (EntryFacts& facts : all) {
     if (facts.entry == entry) return &facts;
   }
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<EntryFacts>> assembled_facts(std::string_view report,
   EntryFacts* described = nullptr;         // whose stack frame does
   for (const std::string& line : report_lines(report)) {
     if (is_serialized(line) || is_short_of_registers(line)) {
-      EntryFacts* one = facts_of(all, between(line, "function '", "'"));
+      EntryFacts* one = entry_facts(all, between(line, "function '", "'"));
       // Where it names none of them it may be any.
       for (EntryFacts& facts : all) {
         if (one != nullptr && &facts != one) continue;
@@ -131,9 +131,9 @@ absl::StatusOr<std::vector<EntryFacts>> assembled_facts(std::string_view report,
     } else if (is_printers_fault(line)) {
       faults.push_back(quoted_message(line, text));
     } else if (absl::StrContains(line, "Compiling entry function '")) {
-      compiled = facts_of(all, between(line, "Compiling entry function '", "'"));
+      compiled = entry_facts(all, between(line, "Compiling entry function '", "'"));
     } else if (absl::StrContains(line, "Function properties for ")) {
-      described = facts_of(all, bare_text(line.substr(line.find(" for ") + 5)));
+      described = entry_facts(all, bare_text(line.substr(line.find(" for ") + 5)));
     } else if (described != nullptr && absl::StrContains(line, " bytes stack frame")) {
       described->stack_bytes = number_before(line, " bytes stack frame");
       described->spill_store_bytes = number_before(line, " bytes spill stores");

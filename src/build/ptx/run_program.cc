@@ -88,7 +88,7 @@ bool ends_by(pid_t child, double deadline) {
   }
 }
 
-std::string all_of(int fd) {
+std::string whole_file(int fd) {
   const off_t size = lseek(fd, 0, SEEK_END);
   std::string text(static_cast<size_t>(std::max<off_t>(size, 0)), '\0');
   size_t done = 0;
@@ -145,14 +145,14 @@ absl::StatusOr<ProgramEnd> run_program(const std::vector<std::string>& words,
   if (waited != child) {
     return absl::UnavailableError(concat("how ", words[0], " ended is unknown"));
   }
-  const std::string why = all_of(failure.get());
+  const std::string why = whole_file(failure.get());
   if (!why.empty()) {
     int error = 0;
     memcpy(&error, why.data(), std::min(why.size(), sizeof error));
     return not_started(words[0], error);
   }
-  end.output = all_of(output.get());
-  end.errors = all_of(errors.get());
+  end.output = whole_file(output.get());
+  end.errors = whole_file(errors.get());
   return end;
 }
 

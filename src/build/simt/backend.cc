@@ -2,7 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/simt/export.h"
+#include "src/build/simt/export/export.h"
 #include "src/build/simt/opencl_kernel.h"
 
 namespace lw {

@@ -1,4 +1,4 @@
-#include "src/build/simt/export_launcher.h"
+#include "src/build/simt/export/export_launcher.h"
 
 namespace lw {
 

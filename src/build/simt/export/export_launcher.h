@@ -1,5 +1,6 @@
-// The parts of an exported launcher that are alike for all kernels. Internal to src/build/simt.
-// $name and $NAME stand for the kernel's name, other words with a $ for what they say.
+// The parts of an exported launcher that are alike for all kernels of OpenCL. Internal to
+// src/build/simt/export. $name and $NAME stand for the kernel's name, other words with a $ for what
+// they say.
 #pragma once
 
 namespace lw {
