@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/simt/matrices.h"
 #include "schedules/targets/simt/simt_target.h"
 
 namespace lw::cost::simt {
@@ -209,7 +210,8 @@ class Group {
   void hold(const StageCost& cost) {
     const Stage& stage = stage_of(cost);
     const double vectors = std::max(cost.registers, std::min(16.0, cost.rows * cost.columns));
-    registers_ = std::max(registers_, vectors * cost.lanes * 4);
+    const double held = stage.matrix >= 0 ? 4 * tile_of(cost).words : vectors * cost.lanes * 4;
+    registers_ = std::max(registers_, held);
     if (stage.place != Place::kAt) return;
     const int tensor = stage.tensor;
     const size_t rank = nest_.program->tensors[tensor].shape.size();
@@ -233,7 +235,61 @@ class Group {
     return dealing.parts.empty() ? launch_.items : std::min(dealing.dealt, launch_.items);
   }
 
+  MatrixTile tile_of(const StageCost& cost) const {
+    return matrix_tile(nest_, stage_of(cost), cost.box_at(cost.tile));
+  }
+
+  // Of all sub-groups: each has a tile of its own.
+  void multiply(const StageCost& cost, const Dealing& dealing) {
+    const MatrixTile tile = tile_of(cost);
+    const Atom& atom = nest_.target->atoms[stage_of(cost).matrix];
+    const double updates = of_an_item(cost.updates, dealing);
+    const double slots = tile.products() + kLoopSlots;
+    launch_.issue += slots * updates * dealing.dealt;
+    launch_.matrices += tile.products() * updates * dealing.dealt / atom.per_cycle;
+    bool far = false;
+    for (const Access& access : cost.body.accesses) {
+      const Where where = where_read(cost, access);
+      far = far || where == Where::kGlobal;
+      add_fragments(cost, dealing, access, where, access.epilogue ? cost.finishes : cost.updates);
+    }
+    store(cost, dealing, cost.finishes, 1);
+    // Products onto one accumulator follow each other.
+    const double cached = nest_.target->caches[0].latency_cycles;
+    launch_.latency += updates * ((far ? cached : cached / 2) + tile.k * atom.latency);
+    if (far) far_waits_ += updates;
+  }
+
+  void add_fragments(const StageCost& cost, const Dealing& dealing, const Access& access,
+                     Where where, double times, bool written = false) {
+    const Stage& stage = stage_of(cost);
+    const auto moves_with = [&](int side) {
+      return (access.axes >> (stage.matrix_axes[side] & 63) & 1) != 0;
+    };
+    const int side = written || access.epilogue ? 2 : moves_with(0) ? 0 : 1;
+    const double element = size_of(nest_.program->tensors[access.tensor].type);
+    const FragmentMoves moves = fragment_moves(
+        nest_, stage, tile_of(cost), side, element, [&](int axis) {
+          return element * (written ? result_stride(processor_, analysis_, cost, access, axis)
+                                    : storage_stride(processor_, analysis_, cost, access, axis));
+        });
+    Wide wide{cost.stage, access.tensor, written, where, moves.bytes, moves.neighbours.lanes};
+    wide.count = of_an_item(times, dealing) * moves.count * dealing.dealt;
+    const double access_bytes = static_cast<double>(target_.access_bytes);
+    if (where == Where::kLocal) {
+      wide.pieces = bank_cycles(moves.neighbours, wide.bytes, target_.simd);
+      launch_.local += wide.count * wide.pieces;
+    } else {
+      wide.pieces = transactions(moves.neighbours, wide.bytes, access_bytes);
+      launch_.global +=
+          wide.moved_bytes(access_bytes) / nest_.target->caches[0].read_bytes_per_cycle;
+    }
+    launch_.issue += wide.count;
+    launch_.accesses.push_back(wide);
+  }
+
   void work(const StageCost& cost, const Dealing& dealing) {
+    if (stage_of(cost).matrix >= 0) return multiply(cost, dealing);
     const double in_step = std::ceil(busy_items(dealing) / target_.simd);
     const Mix& mix = cost.mix;
     const double lanes = std::max(1.0, cost.lanes * std::min(1.0, cost.lanes_used));
@@ -262,6 +318,9 @@ class Group {
     const Stage& stage = stage_of(cost);
     const auto stored = [&](int tensor) {
       const Access result = result_access(processor_, cost, tensor);
+      if (stage.matrix >= 0) {
+        return add_fragments(cost, dealing, result, where_of(cost.stage), times, true);
+      }
       add(cost, dealing, result, true, where_of(cost.stage), times, in_step);
     };
     const auto is_output = [&](int tensor) {
@@ -444,7 +503,8 @@ class Group {
     const double spilled = std::max(
         1.0, launch_.item_bytes / static_cast<double>(target_.register_bytes));
     const double bounds[] = {groups * launch_.issue * spilled / target_.issue_per_cycle, groups * launch_.global,
-                             groups * launch_.local, groups * launch_.latency / launch_.resident,
+                             groups * launch_.local, groups * launch_.matrices,
+                             groups * launch_.latency / launch_.resident,
                              launch_.far_cycles[0], launch_.far_cycles[1], launch_.far_cycles[2]};
     double largest = 0, sum = 0;
     for (const double bound : bounds) largest = std::max(largest, bound), sum += bound;

@@ -36,7 +36,7 @@ struct Launch {
   std::vector<Wide> accesses;
 
   // Cycles of a unit for a group, and of a group that is alone with its latencies.
-  double issue = 0, global = 0, local = 0, latency = 0;
+  double issue = 0, global = 0, local = 0, matrices = 0, latency = 0;
   double far_cycles[kBoundaries] = {};     // of the device, for what lies behind each cache
   double us = 0;                           // without what groups and kernels cost to begin
 };

@@ -256,8 +256,12 @@ class Activation {
       return;
     }
     if (watch_ != nullptr) watch_->begin_loop(s);
-    Sequence order(run_.execution.order, s.count, 0);
+    const int64_t most = run_.execution.most_groups;
+    const bool some = most > 0 && most < s.count;
+    Sequence order(run_.execution.order, some ? most : s.count, 0);
     for (int64_t i : order.next()) {
+      // Evenly among all, the first and the last among them.
+      if (some) i = most == 1 ? s.count - 1 : i * (s.count - 1) / (most - 1);
       if (watch_ != nullptr && watch_->stopped()) return;
       run_iteration(&closure, i, 0);
     }

@@ -47,6 +47,7 @@ class ExecutionWatch {
 struct Execution {
   ItemOrder order;
   ExecutionWatch* watch = nullptr;                  // then loops run on the caller's thread
+  int64_t most_groups = 0;                          // of a parallel loop; 0: all
 };
 
 // Runs a list of the kernel's statements, its body or its prepack. REQUIRES: verify accepts the

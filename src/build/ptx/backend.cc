@@ -1,8 +1,12 @@
 #include "src/build/ptx/backend.h"
 
+#include <algorithm>
+
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/build/ptx/assemble.h"
+#include "src/build/ptx/build_nvidia.h"
+#include "src/build/ptx/export/export.h"
 #include "src/build/ptx/ptx_program.h"
 
 namespace lw {
@@ -14,20 +18,8 @@ constexpr int kPtxRevision = 1;
 class NvidiaBackend : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
-    RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
-    ASSIGN_OR_RETURN(SimtProgram program, ptx_program(kernel, target));
-    const std::string assembler = ptxas_version();
-    if (!assembler.empty()) {
-      ASSIGN_OR_RETURN(Assembled assembled, assemble(program.source, program.options));
-      program.binary = {concat(program.options, " ptxas ", assembler), std::move(assembled.cubin)};
-    }
-    Artifact artifact;
-    artifact.architecture = std::string(kNvidiaArchitecture);
-    artifact.bytes = to_text(program);
-    artifact.entry = kernel.name;
-    artifact.workspace_bytes = program.workspace_bytes;
-    artifact.packed_bytes = program.packed_bytes;
-    return artifact;
+    ASSIGN_OR_RETURN(NvidiaBuild built, build_nvidia(kernel, target));
+    return std::move(built.artifact);
   }
 
   absl::StatusOr<std::string> text(const Kernel& kernel, const Target& target,
@@ -43,6 +35,11 @@ class NvidiaBackend : public Backend {
     return disassemble(assembled.cubin);
   }
 
+  absl::StatusOr<std::vector<ExportedFile>> exported(const Artifact& artifact,
+                                                     const std::string& about) const override {
+    return export_nvidia(artifact, about);
+  }
+
   std::string version() const override {
     const std::string assembler = ptxas_version();
     return concat("ptx r", kPtxRevision, assembler.empty() ? "" : ", ptxas ", assembler);
@@ -50,6 +47,36 @@ class NvidiaBackend : public Backend {
 };
 
 }  // namespace
+
+absl::StatusOr<NvidiaBuild> build_nvidia(const Kernel& kernel, const Target& target) {
+  RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
+  ASSIGN_OR_RETURN(SimtProgram program, ptx_program(kernel, target));
+  NvidiaBuild built;
+  built.assembler = ptxas_version();
+  if (!built.assembler.empty()) {
+    ASSIGN_OR_RETURN(Assembled assembled, assemble(program.source, program.options));
+    program.binary = {concat(program.options, " ptxas ", built.assembler),
+                      std::move(assembled.cubin)};
+    built.facts = std::move(assembled.facts);
+  }
+  built.artifact.architecture = std::string(kNvidiaArchitecture);
+  built.artifact.bytes = to_text(program);
+  built.artifact.entry = kernel.name;
+  built.artifact.workspace_bytes = program.workspace_bytes;
+  built.artifact.packed_bytes = program.packed_bytes;
+  return built;
+}
+
+NvidiaFacts facts_of(const NvidiaBuild& built) {
+  NvidiaFacts most;
+  most.assembler = built.assembler;
+  for (const Assembled::Facts& facts : built.facts) {
+    most.registers = std::max(most.registers, facts.registers);
+    most.spill_bytes =
+        std::max(most.spill_bytes, facts.spill_store_bytes + facts.spill_load_bytes);
+  }
+  return most;
+}
 
 const Backend& nvidia_backend() {
   static const NvidiaBackend backend;

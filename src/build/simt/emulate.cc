@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,15 @@ struct Cell {
 
 // Memory that buffers share, in units as small as the smallest element.
 struct Region {
+  static constexpr int64_t kPage = 1024;   // cells that come together: of large buffers few are used
   int64_t unit = 8;
-  std::vector<Cell> cells;
+  std::vector<std::unique_ptr<Cell[]>> pages;
+  Cell& cell(int64_t number) {
+    const size_t page = static_cast<size_t>(number / kPage);
+    if (pages.size() <= page) pages.resize(page + 1);
+    if (pages[page] == nullptr) pages[page] = std::make_unique<Cell[]>(kPage);
+    return pages[page][number % kPage];
+  }
 };
 
 class RaceDetector : public ExecutionWatch {
@@ -71,9 +79,8 @@ class RaceDetector : public ExecutionWatch {
     if (b.scope == Scope::kPrivate) {
       return own(b, access, cell, end);
     }
-    if (static_cast<int64_t>(region.cells.size()) < end) region.cells.resize(end);
     for (int64_t i = cell; i < end; ++i) {
-      if (!touch(region.cells[i], b, access)) return false;
+      if (!touch(region.cell(i), b, access)) return false;
     }
     return true;
   }
@@ -246,7 +253,8 @@ absl::Status emulate(const Kernel& kernel, void* const* arguments, const Emulate
     const std::vector<Stmt>& list = prepack ? kernel.prepack : kernel.body;
     RaceDetector detector(kernel);
     detector.begin(list, prepack ? "prepack" : "body", prepack);
-    execute(kernel, list, &context, arguments, {options.order, &detector});
+    execute(kernel, list, &context, arguments,
+            {options.order, &detector, prepack ? 0 : options.most_groups});
     if (!detector.status().ok()) return detector.status();
   }
   return absl::OkStatus();

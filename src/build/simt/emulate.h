@@ -10,6 +10,9 @@ namespace lw {
 struct EmulateOptions {
   ItemOrder order;                         // what is reported, but for what comes first, does not
                                            // depend on it; results of kernels with races may
+  int64_t most_groups = 0;                 // of each of the body's loops: the first, the last and
+                                           // some between; 0: all. What others would have written is
+                                           // not there
 };
 
 // Runs prepack, if any, and body on arguments as build/context.h says, with memories of its own.

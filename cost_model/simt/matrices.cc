@@ -1,0 +1,52 @@
+#include "cost_model/simt/matrices.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/target.h"
+#include "src/base/check.h"
+
+namespace lw::cost::simt {
+namespace {
+
+const MatrixShape& shape_of_stage(const Nest& nest, const Stage& stage) {
+  const Atom& atom = nest.target->atoms[stage.matrix];
+  const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
+  CHECK(shape != nullptr);
+  return *shape;
+}
+
+}  // namespace
+
+MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents) {
+  const MatrixShape& shape = shape_of_stage(nest, stage);
+  const auto whole = [&](int side, int unit) {
+    return std::max(1.0, std::ceil(extents[stage.matrix_axes[side]] / unit));
+  };
+  MatrixTile tile{whole(0, shape.m), whole(1, shape.n), whole(2, shape.k), 0};
+  const double word = std::max(1.0, shape.pack * size_of(shape.a) / 4.0);
+  tile.words = tile.m * tile.n * shape.acc_registers() * 2 * size_of(shape.acc) / 4 +
+               word * (shape.a_registers() * tile.m + 2 * shape.b_registers());
+  return tile;
+}
+
+FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixTile& tile, int side,
+                             double element_bytes, absl::FunctionRef<double(int axis)> stride) {
+  const MatrixShape& shape = shape_of_stage(nest, stage);
+  const int along = stage.matrix_axes[side == 2 ? 1 : 2];  // where an item's lanes lie
+  const int across = stage.matrix_axes[side == 2 ? 0 : side];
+  const double lanes = side == 2 ? 2 : shape.pack;
+  double count = tile.m * tile.k * shape.a_registers();
+  if (side == 1) count = tile.n * tile.k * shape.b_registers();
+  if (side == 2) count = tile.m * tile.n * shape.acc_registers();
+  FragmentMoves moves;
+  const bool together = std::abs(stride(along)) <= element_bytes;
+  moves.count = together ? count : count * lanes;
+  moves.bytes = together ? lanes * element_bytes : element_bytes;
+  moves.neighbours.lanes = static_cast<int>(kMatrixItems);
+  moves.neighbours.parts = {{8, stride(across)}, {4, lanes * stride(along)}};
+  return moves;
+}
+
+}  // namespace lw::cost::simt

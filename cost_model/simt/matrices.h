@@ -1,0 +1,28 @@
+// What tiles of matrices cost a sub-group, whose items have parts of each (schedules/targets/simt/
+// matrix_shape.h). Internal to cost_model. Pure.
+#pragma once
+
+#include "absl/functional/function_ref.h"
+#include "cost_model/simt/wide.h"
+#include "schedules/nest.h"
+
+namespace lw::cost::simt {
+
+// One tile, rounded up to whole matrices.
+struct MatrixTile {
+  double m = 1, n = 1, k = 1;              // instructions along each
+  double products() const { return m * n * k; }
+  double words = 0;                        // registers of an item that hold it
+};
+MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents);
+
+// How a sub-group moves one operand of the tile, or its results: `count` accesses of all items.
+struct FragmentMoves {
+  double count = 0, bytes = 4;             // bytes: of an item
+  Neighbours neighbours;
+};
+// `side`: 0 of a, 1 of b, 2 of results. `stride`: bytes that a step along an axis moves.
+FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixTile& tile, int side,
+                             double element_bytes, absl::FunctionRef<double(int axis)> stride);
+
+}  // namespace lw::cost::simt

@@ -1,0 +1,264 @@
+#include "src/measure/cuda/estimated.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "schedules/targets/target.h"
+#include "src/base/clock.h"
+#include "src/base/message.h"
+#include "src/base/parallel_pool.h"
+#include "src/base/rng.h"
+#include "src/build/ptx/build_nvidia.h"
+#include "src/build/simt/emulate.h"
+#include "src/expr/expr.h"
+#include "src/expr/reference/interpret.h"
+#include "src/measure/judge/verify.h"
+
+namespace lw {
+namespace {
+
+// Of a kernel that spills, the estimate's share: what registers do not hold goes through the caches.
+constexpr double kSpillFactor = 1.5;
+// Operations of lanes that are emulated of a kernel, some 5 s; those of one group at least.
+constexpr double kMostEmulated = 6e7, kMostWhole = 1e9;
+constexpr int64_t kMostGroups = 4;
+
+double work_of(const Kernel& kernel, const std::vector<Stmt>& list) {
+  double work = 0;
+  for (const Stmt& s : list) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor:
+        work += static_cast<double>(s.count) * static_cast<double>(s.items) *
+                work_of(kernel, s.body);
+        break;
+      case Stmt::Kind::kIf:
+        work += std::max(work_of(kernel, s.body), work_of(kernel, s.otherwise));
+        break;
+      case Stmt::Kind::kOp: {
+        const int reg = s.dst >= 0 ? s.dst : s.srcs[0];
+        work += s.op == Op::kMatrixProduct ? 32 : reg >= 0 ? kernel.registers[reg].lanes : 1;
+        break;
+      }
+      default: work += 1;
+    }
+  }
+  return work;
+}
+
+// One set of inputs, and memory for outputs.
+class Emulation {
+ public:
+  Emulation(const Program& program, const LocalOptions& options)
+      : program_(program), seed_(options.seed), points_(options.points),
+        budget_s_(options.oracle_budget_s) {
+    for (int tensor : arguments(program)) {
+      const bool input = program.tensors[tensor].role == Role::kInput;
+      data_.push_back(input ? random_input(program, tensor, seed_, /*integers=*/false)
+                            : Data(bytes(program.tensors[tensor])));
+      is_input_.push_back(input);
+    }
+  }
+
+  // Fills the outcome's verdict and what it says of errors.
+  void judge(const Kernel& kernel, Outcome* outcome) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const bool single = std::count_if(kernel.body.begin(), kernel.body.end(), [](const Stmt& s) {
+                          return s.kind == Stmt::Kind::kFor;
+                        }) == 1 && kernel.body.size() == 1;
+    const double work = work_of(kernel, kernel.body);
+    EmulateOptions options;
+    options.order = {ItemOrder::Kind::kShuffled, seed_};
+    if (single) {
+      const double group = work / static_cast<double>(kernel.body[0].count);
+      options.most_groups = static_cast<int64_t>(std::clamp<double>(kMostEmulated / group, 1,
+                                                                    kMostGroups));
+    } else if (work > kMostWhole) {
+      outcome->detail = concat("not emulated: ", uint64_t{kernel.body.size()},
+                               " launches of too much work");
+      return;
+    }
+    std::vector<void*> pointers;
+    std::vector<const std::byte*> inputs, outputs;
+    for (size_t i = 0; i < data_.size(); ++i) {
+      if (!is_input_[i]) std::fill(data_[i].begin(), data_[i].end(), kUnwritten);
+      pointers.push_back(data_[i].data());
+      (is_input_[i] ? inputs : outputs).push_back(data_[i].data());
+    }
+    if (const absl::Status ran = emulate(kernel, pointers.data(), options); !ran.ok()) {
+      outcome->verdict = Verdict::kWrongResult;
+      outcome->detail = std::string(ran.message());
+      return;
+    }
+    const std::vector<Point> points = written_points(outputs);
+    std::vector<PointValue> values(points.size());
+    evaluate_points(program_, inputs, points, 0, static_cast<int64_t>(points.size()),
+                    now() + budget_s_, values.data());
+    const Check check = check_points(program_, outputs, points, values.data(),
+                                     kernel.error_growth);
+    outcome->max_rel_error = check.worst;
+    outcome->worst_element = check.element;
+    outcome->worst_error = check.error;
+    outcome->worst_expected = check.expected;
+    if (!check.ok) {
+      outcome->verdict = Verdict::kWrongResult;
+      outcome->detail = check.detail;
+    }
+    outcome->verified = check.ok && check.compared > 0;
+  }
+
+ private:
+  // Of each output, among the elements that are no poison any more.
+  std::vector<Point> written_points(const std::vector<const std::byte*>& outputs) {
+    Rng rng(seed_);
+    std::vector<Point> points;
+    size_t output = 0;
+    for (int tensor : arguments(program_)) {
+      const Tensor& t = program_.tensors[tensor];
+      if (t.role == Role::kInput) continue;
+      const std::byte* data = outputs[output];
+      const int64_t size = size_of(t.type), count = bytes(t) / size;
+      std::vector<int64_t> written;
+      for (int64_t i = 0; i < count; ++i) {
+        const std::byte* element = data + i * size;
+        if (std::any_of(element, element + size, [](std::byte b) { return b != kUnwritten; })) {
+          written.push_back(i);
+        }
+      }
+      const int64_t some = std::min<int64_t>(points_, static_cast<int64_t>(written.size()));
+      for (int64_t n = 0; n < some; ++n) {
+        const bool all = some == static_cast<int64_t>(written.size());
+        const int64_t at = all ? n : rng.below(static_cast<int64_t>(written.size()));
+        points.push_back({static_cast<int>(output), written[at]});
+      }
+      ++output;
+    }
+    return points;
+  }
+
+  const Program& program_;
+  const uint64_t seed_;
+  const int64_t points_;
+  const double budget_s_;
+  std::mutex mutex_;                       // guards all below
+  std::vector<Data> data_;
+  std::vector<bool> is_input_;
+};
+
+class EstimatingMeasurer : public Measurer {
+ public:
+  EstimatingMeasurer(const Program& program, const Target& target, const LocalOptions& options)
+      : target_(target), emulation_(program, options), stop_asked_(options.stop) {
+    const int threads = options.builders > 0 ? options.builders
+                                             : std::max<int>(1, static_cast<int>(allowed_cpus().size()));
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~EstimatingMeasurer() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      over_ = true;
+      waiting_.clear();
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void submit(std::vector<Candidate> batch) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Candidate& candidate : batch) waiting_.push_back(std::move(candidate));
+    changed_.notify_all();
+  }
+
+  std::vector<Outcome> poll(double timeout_s) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(std::min(timeout_s, 1e6)),
+                      [&] { return !done_.empty(); });
+    return std::exchange(done_, {});
+  }
+
+  void cancel() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.clear();
+  }
+
+  std::vector<Outcome> interleave(std::vector<Candidate> batch, int) override {
+    std::vector<Outcome> outcomes;
+    for (const Candidate& candidate : batch) outcomes.push_back(estimate(candidate));
+    return outcomes;
+  }
+
+  TimeKind time_kind() const override { return TimeKind::kEstimated; }
+
+ private:
+  void work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return over_ || !waiting_.empty(); });
+      if (over_) return;
+      const Candidate candidate = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      Outcome outcome = estimate(candidate);
+      lock.lock();
+      done_.push_back(std::move(outcome));
+      changed_.notify_all();
+    }
+  }
+
+  Outcome estimate(const Candidate& candidate) {
+    Outcome outcome;
+    outcome.ticket = candidate.ticket;
+    outcome.time_kind = TimeKind::kEstimated;
+    const double begin = now();
+    const absl::StatusOr<NvidiaBuild> built = build_nvidia(*candidate.kernel, target_);
+    outcome.build_s = now() - begin;
+    if (!built.ok() || candidate.draft_us <= 0) {
+      outcome.verdict = Verdict::kBuildError;
+      outcome.detail = built.ok() ? "there is no estimate of its time"
+                                  : std::string(built.status().message());
+      return outcome;
+    }
+    const NvidiaFacts facts = facts_of(*built);
+    double us = candidate.draft_us;
+    if (facts.spill_bytes > 0) us *= kSpillFactor;
+    outcome.samples_us = {us};
+    outcome.time_us = outcome.ci_low_us = outcome.ci_high_us = us;
+    outcome.environment = absl::StrFormat(
+        "{\"emulated\":true,\"emulator\":\"simt\",\"estimated\":true,\"threads\":1,"
+        "\"assembler\":\"%s\",\"registers\":%d,\"spill_bytes\":%d}",
+        facts.assembler, facts.registers, facts.spill_bytes);
+    const bool leads = candidate.incumbent_us <= 0 || us < candidate.incumbent_us;
+    if (candidate.verify || leads) {
+      const double started = now();
+      emulation_.judge(*candidate.kernel, &outcome);
+      outcome.measure_s = now() - started;
+    }
+    return outcome;
+  }
+
+  const Target& target_;
+  Emulation emulation_;
+  const Stop stop_asked_;
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;                       // guards all below
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::deque<Candidate> waiting_;
+  std::vector<Outcome> done_;
+};
+
+}  // namespace
+
+std::unique_ptr<Measurer> make_estimating_measurer(const Program& program, const Target& target,
+                                                   const LocalOptions& options) {
+  return std::make_unique<EstimatingMeasurer>(program, target, options);
+}
+
+}  // namespace lw
