@@ -10,6 +10,7 @@
 #include "src/base/log.h"
 #include "src/base/message.h"
 #include "src/measure/local.h"
+#include "src/measure/simt/common/device_target.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_probe.h"
 #include "src/measure/simt/opencl_target.h"
