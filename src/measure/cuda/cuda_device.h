@@ -1,0 +1,14 @@
+// Kernels on one of this machine's NVIDIA GPUs, by its driver.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "schedules/targets/target.h"
+#include "src/measure/workers/device.h"
+
+namespace lw {
+
+// On the device that the target names, else on the first there is. kNotFound, kUnavailable: as
+// named_cuda_device. REQUIRES: a target of the family.
+absl::StatusOr<DeviceDriver> cuda_driver(const Target& target);
+
+}  // namespace lw
