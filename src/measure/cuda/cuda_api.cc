@@ -71,9 +71,9 @@ absl::StatusOr<Api> find_driver_functions() {
     const char* why = dlerror();
     return absl::NotFoundError(
         concat("no CUDA here (", why != nullptr ? why : name.c_str(),
-               "): install NVIDIA's driver, whose libcuda.so.1 this is (on Debian nvidia-driver; in a "
-               "container, start it with the host's devices and driver), or name a library by "
-               "LOOPWRIGHT_CUDA"));
+               "): install NVIDIA's driver, whose libcuda.so.1 this is (on Debian nvidia-driver; a "
+               "container has to be started with the host's devices and driver), or name a library "
+               "by LOOPWRIGHT_CUDA"));
   }
   Api api;
   std::string missing;
@@ -122,8 +122,8 @@ absl::StatusOr<Api> find_driver_functions() {
   LW_FIND_CUDA(GraphDestroy, "");
 #undef LW_FIND_CUDA
   if (missing.empty()) return api;
-  return absl::NotFoundError(concat(name, " is no driver of CUDA 11.4 or later: it has no ", missing,
-                                    "; install a newer release of NVIDIA's driver"));
+  return absl::NotFoundError(concat(name, " is no driver of CUDA 11.4 or later: it has no ",
+                                    missing, "; install a newer release of NVIDIA's driver"));
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ absl::StatusOr<const Api*> load_api();
 std::string error_name(Result error);
 // What the error of `call` means for the kernel under way: it has crashed and the driver with it
 // (kAborted), it exceeds the device (kResourceExhausted), the device itself failed (kUnavailable),
-// else it is badly built (kInvalidArgument). "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)".
+// else it is badly built (kInvalidArgument). "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS
+// (700)".
 absl::Status error_status(Result error, const char* call);
 
 // "12.4" of what DriverGetVersion says: 12040.

@@ -24,7 +24,8 @@ constexpr int64_t kLeastL2Flush = int64_t{8} << 20, kMostL2Flush = int64_t{512} 
 class CudaKernelDevice : public KernelDevice<CudaSession> {
  public:
   CudaKernelDevice(Workbench& bench, std::unique_ptr<CudaSession> session)
-      : KernelDevice(bench, std::move(session)), nvml_(Nvml::open(this->session().device().bus_id)) {}
+      : KernelDevice(bench, std::move(session)),
+        nvml_(Nvml::open(this->session().device().bus_id)) {}
 
  protected:
   absl::StatusOr<double> sample(CudaKernels& kernels, int64_t inner) override {

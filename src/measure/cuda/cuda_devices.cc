@@ -76,8 +76,8 @@ std::string cuda_nonsense(const CudaDevice& d, bool prohibited) {
   };
   if (d.name.empty()) return "it has no name";
   if (d.major < 8) {
-    return concat("its compute capability is ", d.capability(), ", kernels are made for 8.0 and later",
-                  " (by OpenCL it can be used as it is)");
+    return concat("its compute capability is ", d.capability(),
+                  ", kernels are made for 8.0 and later (by OpenCL it can be used as it is)");
   }
   const Requirement required = required_of(d.major, d.minor);
   if (d.version < static_cast<uint64_t>(required.version)) {
@@ -148,7 +148,8 @@ CudaDevice describe_cuda(const cu::Api& api, cu::DeviceId id, int version) {
 absl::Status visit_cuda_devices(const cu::Api& api,
                                 const std::function<void(cu::DeviceId)>& visit) {
   const absl::Status none = absl::NotFoundError(
-      "NVIDIA's driver knows no device of this machine (CUDA_VISIBLE_DEVICES says which it may show)");
+      "NVIDIA's driver knows no device of this machine (CUDA_VISIBLE_DEVICES says which it may "
+      "show)");
   const cu::Result began = api.Init(0);
   if (began == cu::kNoDevice) return none;
   if (began != cu::kSuccess) {
@@ -170,7 +171,8 @@ absl::Status visit_cuda_devices(const cu::Api& api,
 
 // As they travel from the process that asks.
 template <class Device, class VisitText, class VisitNumber, class VisitFlag>
-void each_field(Device& d, const VisitText& text, const VisitNumber& number, const VisitFlag& flag) {
+void each_field(Device& d, const VisitText& text, const VisitNumber& number,
+                const VisitFlag& flag) {
   for (auto* one : {&d.name, &d.uuid, &d.bus_id, &d.release, &d.nonsense}) text(*one);
   for (auto* one : {&d.version, &d.major, &d.minor, &d.units, &d.mhz, &d.l2_bytes, &d.memory_bytes,
                     &d.bus_bits, &d.memory_mhz, &d.shared_bytes, &d.unit_shared_bytes,

@@ -33,7 +33,8 @@ struct CudaDevice {
 
   std::string capability() const;          // "9.0"
   // Whether it runs code for the processor, "sm_80", "sm_90a": cubins run on the same major version
-  // from their minor version on, PTX on all later devices, what ends with a letter on that one alone.
+  // from their minor version on, PTX on all later devices, what ends with a letter on that one
+  // alone.
   bool runs_binary(std::string_view processor) const;
   bool runs_ptx(std::string_view processor) const;
   // What decides whose timings are alike.
@@ -42,9 +43,9 @@ struct CudaDevice {
 
 // Asks the driver in a process of its own, since it may crash or hang, and a process that has asked
 // may fork no other that uses it. kNotFound: no driver, no device; kUnavailable: it failed, did not
-// survive the question, or took longer than `limit_s`. What was found is kept for the process's life;
-// LOOPWRIGHT_CUDA names another library or CUDA_VISIBLE_DEVICES other devices: it is asked anew.
-// Thread-safe.
+// survive the question, or took longer than `limit_s`. What was found is kept for the process's
+// life; LOOPWRIGHT_CUDA names another library or CUDA_VISIBLE_DEVICES other devices: it is asked
+// anew. Thread-safe.
 absl::StatusOr<std::vector<CudaDevice>> list_cuda_devices(double limit_s = 30);
 
 // As find_opencl_device and named_opencl_device; "GPU-8d5f" is the device of which that is the

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kCudaZone = int64_t{64} << 10;    // before a buffer's bytes, and behind them
 constexpr size_t kMostJitLog = 1500;
-// What the device is kept busy with while what is timed is put into the queue: it would wait for the
-// host between the event and the first kernel. Four of these take it some 8 us.
+// What the device is kept busy with while what is timed is put into the queue: it would wait for
+// the host between the event and the first kernel. Four of these take it some 8 us.
 constexpr int64_t kSpacerBytes = int64_t{64} << 10;
 constexpr int kSpacers = 4;
 // Events resolve half a microsecond, and a host takes some 2 us a launch: calls below the first are
@@ -85,8 +85,8 @@ absl::StatusOr<cu::Pointer> CudaSession::allocate(int64_t bytes, const std::stri
   const int64_t most =
       static_cast<int64_t>(std::min(device_.memory_bytes, kMostBufferBytes)) - 2 * kCudaZone;
   if (bytes > most) {
-    return absl::ResourceExhaustedError(concat(name, ": ", bytes, " bytes, the device's limit for a "
-                                               "buffer is ", most));
+    return absl::ResourceExhaustedError(
+        concat(name, ": ", bytes, " bytes, the device's limit for a buffer is ", most));
   }
   cu::Pointer base = 0;
   const cu::Result result = api().MemAlloc(&base, static_cast<size_t>(bytes + 2 * kCudaZone));

@@ -1,5 +1,6 @@
 // NVIDIA's driver at work in this process: the device's context, a queue in order, modules, buffers
-// with zones around them in which a write is noticed. What it throws away is gone when its owner is.
+// with zones around them in which a write is noticed. What it throws away is gone when its owner
+// is.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace lw {
 
 class CudaKernels;
 
-// Statuses of errors are cu::error_status's. Thread-compatible: any thread may call it, one at a time.
+// Statuses of errors are cu::error_status's. Thread-compatible: any thread may call it, one at a
+// time.
 class CudaSession {
  public:
   // What KernelDevice and KernelCall know drivers by.

@@ -15,8 +15,8 @@ namespace {
 constexpr double kMemoryReached = 0.9;
 constexpr int kTransfersPerClock = 2;      // of memory whose clock drivers tell
 
-// What kernels for the device are written for: 9.0 has instructions that no other has; what is later
-// than 8.0 compiles the PTX that is for that.
+// What kernels for the device are written for: 9.0 has instructions that no other has; what is
+// later than 8.0 compiles the PTX that is for that.
 absl::StatusOr<Target> code_target(const CudaDevice& d) {
   const absl::StatusOr<Target> found =
       find_target(d.major == 9 && d.minor == 0 ? "nvidia_sm90a" : "nvidia_sm80");
@@ -52,8 +52,8 @@ absl::StatusOr<Target> target_of_cuda(const CudaDevice& d) {
                 .unit_items = static_cast<int64_t>(std::max(d.unit_items, d.group_items)),
                 .local_bytes = static_cast<int64_t>(d.shared_bytes),
                 .buffer_bytes = static_cast<int64_t>(std::min(d.memory_bytes, kMostBufferBytes))});
-  // As it is read again: what no target may say is said here, and by whom. (Of the stand-in's family
-  // there are no texts.)
+  // As it is read again: what no target may say is said here, and by whom. (Of the stand-in's
+  // family there are no texts.)
   if (!find_target("nvidia_sm80").ok()) return target;
   absl::StatusOr<Target> described = parse_target(to_text(target), concat(kCudaPrefix, d.index));
   if (described.ok()) return described;

@@ -12,17 +12,17 @@ namespace lw {
 // Thread-compatible.
 class Nvml {
  public:
-  // Of libnvidia-ml.so.1, or of the library that the environment's LOOPWRIGHT_NVML names. Null: it is
-  // not there, or does not know the device of this PCI bus id ("0000:65:00.0"). Loading it runs its
-  // code.
+  // Of libnvidia-ml.so.1, or of the library that the environment's LOOPWRIGHT_NVML names. Null: it
+  // is not there, or does not know the device of this PCI bus id ("0000:65:00.0"). Loading it runs
+  // its code.
   static std::unique_ptr<Nvml> open(const std::string& bus_id);
   ~Nvml();
   Nvml(const Nvml&) = delete;
 
   // The release of the driver, "550.54.15"; "": it does not say.
   std::string driver_release() const;
-  // Whether the device is divided into slices, and whether its memory is corrected; nullopt: it does
-  // not say.
+  // Whether the device is divided into slices, and whether its memory is corrected; nullopt: it
+  // does not say.
   std::optional<bool> divided() const;
   std::optional<bool> corrected() const;
   // The most that it may draw; 0: it does not say.

@@ -54,9 +54,9 @@ void number_alike(std::vector<Device>* devices) {
   }
 }
 
-// Those that `work` says in a process of its own, since drivers may crash, hang or eat memory; what it
-// has said by then holds. Errors are those of `work`; kUnavailable: the driver did not survive it, or
-// took longer than `limit_s`.
+// Those that `work` says in a process of its own, since drivers may crash, hang or eat memory; what
+// it has said by then holds. Errors are those of `work`; kUnavailable: the driver did not survive
+// it, or took longer than `limit_s`.
 template <class Device>
 absl::StatusOr<std::vector<Device>> ask_devices(
     double limit_s, const std::function<absl::Status(const Say&)>& work,

@@ -1,5 +1,6 @@
-// Kernels on a machine of many threads, whichever driver it has: all of a Device but what its driver
-// alone can do. A Session is a driver at work in this process: OpenClSession says what it must have.
+// Kernels on a machine of many threads, whichever driver it has: all of a Device but what its
+// driver alone can do. A Session is a driver at work in this process: OpenClSession says what it
+// must have.
 //
 // Inputs are uploaded anew for each run that is judged, and compared after it: a kernel that has
 // written one is noticed, and no other pays for it. Timed runs take what is there.
@@ -31,8 +32,8 @@ namespace lw {
 // Whether the program is one of the workbench's: kInvalidArgument says what is another's,
 // kResourceExhausted that it wants more memory than it may have.
 absl::Status check_program_arguments(const Workbench& bench, const SimtProgram& program);
-// A driver that runs kernels in this process gives them its memory: of that none may be written that
-// is others' to judge by.
+// A driver that runs kernels in this process gives them its memory: of that none may be written
+// that is others' to judge by.
 absl::Status protect_tensors(Workbench& bench);
 
 // Thread-compatible, as Devices are.
@@ -146,7 +147,8 @@ class KernelDevice : public Device {
 
   Session& session() const { return *session_; }
 
-  // Buffers of the set, its inputs as the workbench has them, all else poison; packed what is to be.
+  // Buffers of the set, its inputs as the workbench has them, all else poison; packed what is to
+  // be.
   absl::StatusOr<Slot*> ready(int slot, int set) {
     const typename std::map<int, Slot>::iterator it = slots_.find(slot);
     if (it == slots_.end()) return absl::NotFoundError("nothing loaded");
@@ -256,7 +258,8 @@ class KernelDevice : public Device {
 
   Workbench& bench_;
   const std::unique_ptr<Session> session_;
-  std::vector<Memory> inputs_[kInputSets], outputs_;  // by argument; Memory(): none yet, or not that
+  // By argument; Memory(): none yet, or not that.
+  std::vector<Memory> inputs_[kInputSets], outputs_;
   Memory flush_ = Memory();
   std::map<int, Slot> slots_;
   absl::Status failure_ = absl::UnknownError("no call failed");  // of the last sample
