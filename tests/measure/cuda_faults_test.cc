@@ -80,8 +80,7 @@ TEST_F(CudaFaultsTest, WhatADeviceHasNotIsRefused) {
 
 TEST_F(CudaFaultsTest, EachFaultHasItsVerdict) {
   expect_cuda_faults(
-      {{"fake_launch_700", Verdict::kCrash,
-        "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)"},
+      {{"fake_launch_700", Verdict::kCrash, ": CUDA_ERROR_ILLEGAL_ADDRESS (700)"},
        {"fake_launch_715", Verdict::kCrash, "CUDA_ERROR_ILLEGAL_INSTRUCTION (715)"},
        {"fake_launch_716", Verdict::kCrash, "CUDA_ERROR_MISALIGNED_ADDRESS (716)"},
        {"fake_launch_719", Verdict::kCrash, "CUDA_ERROR_LAUNCH_FAILED (719)"},

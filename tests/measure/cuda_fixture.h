@@ -48,6 +48,8 @@ class FakeCudaTest : public ::testing::Test {
   }
 
   void keep_log() { setenv("FAKE_CUDA_LOG", (path_ + ".log").c_str(), 1); }
+  // (The driver has it open.)
+  void forget_log() const { std::ofstream(path_ + ".log", std::ios::trunc); }
   // Lines that begin so.
   std::vector<std::string> logged(const std::string& beginning) const {
     std::vector<std::string> lines;

@@ -20,8 +20,9 @@ constexpr size_t kMostJitLog = 1500;
 constexpr int64_t kSpacerBytes = int64_t{64} << 10;
 constexpr int kSpacers = 4;
 // Events resolve half a microsecond, and a host takes some 2 us a launch: calls below the first are
-// launched by graphs that take at least the second.
-constexpr double kShortCall_us = 50, kGraph_us = 200;
+// launched by graphs that take at least the second, and are made for the third, since calls turn out
+// to be shorter than the first of them.
+constexpr double kShortCall_us = 50, kLeastGraph_us = 200, kGraph_us = 300;
 constexpr int64_t kMostGraphLaunches = 2000;
 constexpr double kOverHost = 1.02;         // of the host's time that a device's may be
 // Shared memory that a block has without asking.
@@ -344,9 +345,10 @@ absl::StatusOr<double> CudaKernels::time_calls(int64_t calls) {
   if (by_graph) {
     const int64_t most = std::max<int64_t>(
         1, kMostGraphLaunches / std::max<int64_t>(1, static_cast<int64_t>(launches_.size())));
+    const bool lasts = static_cast<double>(graph_calls_) * call_us_ >= kLeastGraph_us;
     const int64_t wanted =
         std::clamp(static_cast<int64_t>(std::ceil(kGraph_us / call_us_)), int64_t{1}, most);
-    if (graph_calls_ < wanted) RETURN_IF_ERROR(capture(wanted));
+    if (graph_calls_ < wanted && !lasts) RETURN_IF_ERROR(capture(wanted));
   }
   const int64_t graphs = by_graph ? (calls + graph_calls_ - 1) / graph_calls_ : 0;
   ASSIGN_OR_RETURN(const double s, session_->time([&]() -> absl::Status {

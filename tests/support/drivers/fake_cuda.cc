@@ -9,7 +9,7 @@
 // of a program, behind "fake:" in its text:
 //
 //   list_hangs, list_dies, no_device, gone=FILE (no device while there is such a file), init_N
-//   too_old, prohibited, mig, devices=N, capability=N (86), units=N, memory=N, threads=N, shared=N
+//   too_old, prohibited, mig, devices=N, capability=N (90: 9.0), units=N, memory=N, threads=N, shared=N
 //   oom=N: bytes that an allocation may have; events_zero; refuse_cubin, refuse_ptx
 //
 //   launch_N: a kernel ends with error N, which is sticky where it is one of a kernel's
