@@ -372,12 +372,15 @@ class Group {
     launch_.item_bytes = registers_ + (company() ? own_ : 0);
     const double most = static_cast<double>(target_.register_bytes), items = launch_.items;
     if (!company() && own_ > most) launch_.local_bytes += own_;
-    const double room = static_cast<double>(target_.unit_items) * most * kFullRegisters;
+    const double room = target_.unit_register_bytes > 0
+                            ? static_cast<double>(target_.unit_register_bytes)
+                            : static_cast<double>(target_.unit_items) * most * kFullRegisters;
+    const double local = static_cast<double>(
+        std::max(target_.local_bytes, target_.unit_local_bytes));
     double resident = std::floor(static_cast<double>(target_.unit_items) / items);
     resident = std::min(resident, std::floor(room / (items * std::max(1.0, launch_.item_bytes))));
     if (launch_.local_bytes > 0) {
-      resident = std::min(resident, std::floor(static_cast<double>(target_.local_bytes) /
-                                               launch_.local_bytes));
+      resident = std::min(resident, std::floor(local / launch_.local_bytes));
     }
     const double groups = std::ceil(launch_.groups / target_.units);  // of the busiest unit
     launch_.resident = std::clamp(resident, 1.0, groups);
@@ -440,7 +443,7 @@ class Group {
     const double groups = std::ceil(launch_.groups / target_.units);
     const double spilled = std::max(
         1.0, launch_.item_bytes / static_cast<double>(target_.register_bytes));
-    const double bounds[] = {groups * launch_.issue * spilled, groups * launch_.global,
+    const double bounds[] = {groups * launch_.issue * spilled / target_.issue_per_cycle, groups * launch_.global,
                              groups * launch_.local, groups * launch_.latency / launch_.resident,
                              launch_.far_cycles[0], launch_.far_cycles[1], launch_.far_cycles[2]};
     double largest = 0, sum = 0;

@@ -3,6 +3,7 @@
 #include "src/build/interpreter/interpreter.h"
 #include "src/build/llvm_backend.h"
 #include "src/build/npu/backend.h"
+#include "src/build/ptx/backend.h"
 #include "src/build/simt/backend.h"
 
 namespace lw {
@@ -18,6 +19,7 @@ constexpr Code kCodes[] = {
     {"aarch64", llvm_backend, load_object},
     {"interpreter", interpreter_backend, load_interpreted},
     {"npu", npu_backend, load_npu},
+    {"nvidia", nvidia_backend, load_nvidia},
     {"opencl", opencl_backend, load_opencl},
     {"x86_64", llvm_backend, load_object},
 };

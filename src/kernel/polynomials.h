@@ -1,5 +1,5 @@
-// Of elementary functions in f32, by which all back-ends compute them: minimax fits (Remez
-// exchange on the reduced range), coefficients from the highest power down. Their errors: src/build/llvm_math.cc.
+// Of elementary functions, by which all back-ends compute them: minimax fits (Remez exchange on the
+// reduced range), coefficients from the highest power down. Their errors: src/build/llvm_math.cc.
 #pragma once
 
 namespace lw {
@@ -13,5 +13,37 @@ inline constexpr double kErf32[] = {
     0.0906049907, -0.109105043, 0.133953705, -0.179916307, 0.360343635};
 // ln 2 in two parts, the first short enough that its product with an exponent is exact.
 inline constexpr double kLn2High32 = 0.693359375, kLn2Low32 = -0.000212194442;
+
+// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
+inline constexpr double kExp64[] = {
+    2.001350420501413e-09, 2.5080517356459138e-08, 2.7559521169733237e-07, 2.7557315006485334e-06,
+    2.4801585487345521e-05, 0.00019841269829000953, 0.0013888888889460741, 0.0083333333333388392,
+    0.041666666666666068, 0.1666666666666666, 0.5};
+// (log(1 + f) - f + f^2 / 2) / f^3 for 1 + f in [sqrt(1/2), sqrt(2)].
+inline constexpr double kLog32[] = {-0.0785981342, 0.128817499, -0.131287202, 0.141811743,
+                             -0.166245565,  0.200022876, -0.250008106, 0.333333164};
+// (2 atanh(s) - 2 s) / s^3 in z = s^2, s = f / (2 + f).
+inline constexpr double kLog64[] = {
+    0.14795949502747258, 0.1531405056328444, 0.18183564326069543, 0.22222198573177229,
+    0.28571428742387778, 0.39999999999414676, 0.6666666666666734};
+// The same less 2/3, over z.
+inline constexpr double kPow64[] = {
+    0.1319621725335573, 0.13256829097356376, 0.15386756874913948, 0.18181784376279736,
+    0.22222222519827767, 0.28571428570100049, 0.40000000000002256};
+// erf(x) / x in x^2 for |x| <= 1.
+inline constexpr double kErf64[] = {
+    -7.5034434491075428e-10, 1.3561210943586827e-08, -1.6171256165134736e-07,
+    1.6442499171293478e-06, -1.4924332673341687e-05, 0.00012055273618171388,
+    -0.00085483252564140999, 0.0052239775919977471, -0.026866170641385776, 0.11283791670933388,
+    -0.37612638903183254, 1.1283791670955126};
+// (1 - erf(x)) e^(x^2) in t = (x - 3) / (x + 3) for x in [1, 6].
+inline constexpr double kErfc64[] = {
+    -2.0459071984821418e-07, -2.7036075283908616e-07, 1.2460254267874257e-06,
+    2.1129521496642499e-06, -7.9776113575000163e-06, -1.2859434391018514e-05,
+    6.4056557368692932e-05, 4.5255209194068724e-05, -0.00059706195118792158,
+    0.00070774644316976432, 0.0042691363329842554, -0.024392499318779886, 0.071665837197975341,
+    -0.15011593650077595, 0.2456038017123309, -0.32623356004303722, 0.17900115118138996};
+// As kLn2High32 and kLn2Low32.
+inline constexpr double kLn2High64 = 0.69314718036912382, kLn2Low64 = 1.9082149292705877e-10;
 
 }  // namespace lw

@@ -39,7 +39,7 @@ const std::vector<std::string> kStory = {
     "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
     "include/loopwright/tuning.h", "src/search/", "src/build/context.h", "src/build/build.h", "src/build/npu/",
     "src/build/interpreter/interpret_block.", "src/build/interpreter/lanes.", "src/build/interpreter/execute.",
-    "src/build/simt/",
+    "src/build/simt/", "src/build/ptx/",
     "src/build/", "src/measure/run/timing.", "src/measure/run/caches.",
     "src/measure/machine/processors.", "src/runner/",
     "src/measure/run/", "src/measure/process/", "src/measure/machine/", "src/measure/judge/",

@@ -41,6 +41,9 @@ std::string defect(const Target& target) {
   if (!is(t.group_us, 0, 1e9)) return "group_us must be 0 to 1e9";
   if (!is(t.barrier_us, 0, 1e9)) return "barrier_us must be 0 to 1e9";
   if (!is(t.launch_us, 0, 1e9)) return "launch_us must be 0 to 1e9";
+  if (!count(t.unit_local_bytes, 0, 1e9)) return "unit_local_bytes must be 0 to 1e9";
+  if (!count(t.unit_register_bytes, 0, 1e9)) return "unit_register_bytes must be 0 to 1e9";
+  if (!is(t.issue_per_cycle, 0.01, 1e3)) return "issue_per_cycle must be 0.01 to 1000";
   if (target.caches.size() > 4) return "caches: at most 4 levels";
   if (target.cores != 1) return "cores must be 1: compute units are `units`";
   return "";
@@ -102,7 +105,7 @@ bool computes_in(const Target& target, Type type) {
   return type != Type::kF64 || simt(target).fp64;
 }
 
-constexpr const char* kArchitectures[] = {"opencl"};
+constexpr const char* kArchitectures[] = {"opencl", "nvidia"};
 
 }  // namespace
 

@@ -38,6 +38,10 @@ struct SimtTarget {
   double group_us = 0.1;                   // to begin a group
   double barrier_us = 0.05;                // for a group to meet
   double launch_us = 5;                    // to begin a kernel
+  // Of a unit's groups together; 0: nobody says, and it is a group's, or a quarter of what its items
+  // may have at most.
+  int64_t unit_local_bytes = 0, unit_register_bytes = 0;
+  double issue_per_cycle = 1;              // instructions that a unit begins, each of items in step
 
   // As of Target::fields, below whose common fields these stand in texts.
   template <class Self, class Visit>
@@ -60,6 +64,9 @@ struct SimtTarget {
     visit({116, "group_us"}, self.group_us);
     visit({117, "barrier_us"}, self.barrier_us);
     visit({118, "launch_us"}, self.launch_us);
+    visit({.number = 119, .name = "unit_local_bytes", .added = true}, self.unit_local_bytes);
+    visit({.number = 120, .name = "unit_register_bytes", .added = true}, self.unit_register_bytes);
+    visit({.number = 121, .name = "issue_per_cycle", .added = true}, self.issue_per_cycle);
   }
 };
 

@@ -12,6 +12,7 @@
 #include "src/base/message.h"
 #include "src/build/simt/opencl_memory.h"
 #include "src/build/simt/opencl_text.h"
+#include "src/build/simt/ranges.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/ops.h"
 
@@ -29,30 +30,6 @@ void registers_of(const Stmt& s, const auto& visit) {
   }
   for (int r : s.many) visit(r);
 }
-
-struct Bounds {
-  int64_t lo = 0, hi = 0;
-};
-
-// Of every variable, whose definitions come before their uses.
-class Ranges {
- public:
-  explicit Ranges(const Kernel& kernel) : of_(kernel.variables) {}
-  Bounds& operator[](int var) { return of_[var]; }
-  Bounds range(const Affine& a) const {
-    Bounds sum{a.constant, a.constant};
-    for (const Affine::Term& term : a.terms) {
-      const Bounds& v = of_[term.var];
-      const int64_t x = term.coefficient * v.lo, y = term.coefficient * v.hi;
-      sum.lo += std::min(x, y);
-      sum.hi += std::max(x, y);
-    }
-    return sum;
-  }
-
- private:
-  std::vector<Bounds> of_;
-};
 
 // One launch's function.
 class Function {
@@ -98,7 +75,7 @@ class Function {
     body_.clear();
     declare_memory(body);
     for (const Stmt& s : before) {
-      ranges_of_top(s);
+      ranges_.define(s, items_);
       if (variables_used_[s.var]) integer(s);
     }
     if (grid) {
@@ -328,26 +305,8 @@ class Function {
     }
   }
 
-  void ranges_of_top(const Stmt& s) { ranges_[s.var] = value_range(s); }
-
-  Bounds value_range(const Stmt& s) const {
-    const Bounds a = ranges_.range(s.a), b = ranges_.range(s.b);
-    switch (s.int_op) {
-      case Stmt::IntOp::kAffine: return a;
-      case Stmt::IntOp::kDiv: return {floor_div(a.lo, s.divisor), floor_div(a.hi, s.divisor)};
-      case Stmt::IntOp::kMod:
-        if (a.lo >= 0 && a.hi < s.divisor) return a;
-        return {0, s.divisor - 1};
-      case Stmt::IntOp::kMin: return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
-      case Stmt::IntOp::kMax: return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
-      case Stmt::IntOp::kRegister: return {-kFewBytes, kFewBytes};
-      case Stmt::IntOp::kItem: return {0, items_ - 1};
-    }
-    return {};
-  }
-
   void integer(const Stmt& s) {
-    ranges_[s.var] = value_range(s);
+    ranges_.define(s, items_);
     const std::string a = text_of(s.a);
     std::string value;
     switch (s.int_op) {
@@ -367,12 +326,10 @@ class Function {
   // C's division truncates.
   std::string rounded_down(const Stmt& s, const char* op) {
     const std::string a = text_of(s.a), d = concat(s.divisor);
-    const Bounds range = ranges_.range(s.a);
-    if (range.lo >= 0) return concat("(", a, ") ", op, " ", d);
-    // Of a multiple of the divisor more, which is taken away again.
-    const int64_t times = -floor_div(range.lo, s.divisor);
-    const std::string moved = concat("(", a, " + ", times * s.divisor, ") ", op, " ", d);
-    return *op == '%' ? moved : concat(moved, " - ", times);
+    const int64_t raised = raised_by(ranges_.range(s.a), s.divisor);
+    if (raised == 0) return concat("(", a, ") ", op, " ", d);
+    const std::string moved = concat("(", a, " + ", raised, ") ", op, " ", d);
+    return *op == '%' ? moved : concat(moved, " - ", raised / s.divisor);
   }
 
   // The sum comes first: no pointer on the way to the element may leave the buffer.
@@ -462,7 +419,7 @@ class Function {
   const SimtTarget& target_;
   const std::vector<std::string>&buffers_, &variables_;
   Prelude* const prelude_;
-  Ranges ranges_;
+  IntegerRanges ranges_;
   std::vector<std::string> names_;         // of registers
   std::string index_type_, body_;
   int depth_ = 1, lists_ = 0, blocks_ = 0;  // blocks: transposed

@@ -6,6 +6,8 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/build/simt/opencl_function.h"
+#include "src/build/simt/launches.h"
+#include "src/build/simt/limits.h"
 #include "src/build/simt/opencl_text.h"
 #include "src/kernel/groups.h"
 
@@ -19,9 +21,10 @@ bool uses(const Kernel& kernel, Op op) {
 // Of what a device without integer dot products has, all that is needed is in 1.2.
 const char* language_of(const Kernel& kernel) { return uses(kernel, Op::kDot) ? "3.0" : "1.2"; }
 
-class Launches {
+// The text of a program, function by function.
+class ProgramText {
  public:
-  Launches(const Kernel& kernel, const Target& target)
+  ProgramText(const Kernel& kernel, const Target& target)
       : names_{kernel, target, {}, {}}, prelude_(is_processor(simt(target))) {
     std::set<std::string> taken;
     for (const Buffer& buffer : kernel.buffers) {
@@ -32,32 +35,17 @@ class Launches {
   }
 
   absl::Status add(const std::vector<Stmt>& list, bool prepack,
-                        std::vector<SimtProgram::Launch>* launches) {
-    std::vector<Stmt> integers, together;
-    const auto flush = [&]() -> absl::Status {
-      if (together.empty()) return absl::OkStatus();
-      SimtProgram::Launch& launch = launches->emplace_back();
+                   std::vector<SimtProgram::Launch>* launches) {
+    const auto print = [&](const LaunchedList& launched,
+                           SimtProgram::Launch* launch) -> absl::Status {
       const std::string name = concat(name_, prepack ? "_prepack_" : "_", ++count_);
       ASSIGN_OR_RETURN(const std::string text,
-                       opencl_function(names_, name, integers, together, prepack, &prelude_,
-                                       &launch));
+                       opencl_function(names_, name, launched.before, launched.statements, prepack,
+                                       &prelude_, launch));
       functions_ += "\n" + text;
-      together.clear();
       return absl::OkStatus();
     };
-    for (const Stmt& s : list) {
-      if (s.kind == Stmt::Kind::kFor && s.parallel) {
-        RETURN_IF_ERROR(flush());
-        together = {s};
-        RETURN_IF_ERROR(flush());
-      } else if (s.kind == Stmt::Kind::kInt && s.int_op != Stmt::IntOp::kRegister) {
-        RETURN_IF_ERROR(flush());
-        integers.push_back(s);
-      } else {
-        together.push_back(s);
-      }
-    }
-    return flush();
+    return each_launch(list, "", print, launches);
   }
 
   std::string source() const {
@@ -80,52 +68,16 @@ class Launches {
   int count_ = 0;
 };
 
-absl::Status check_limits(const Kernel& kernel, const SimtTarget& target) {
-  const auto most = [&](std::string_view what, int64_t bytes) -> absl::Status {
-    if (bytes <= target.buffer_bytes) return absl::OkStatus();
-    return absl::InvalidArgumentError(concat(what, " has ", bytes, " bytes, a buffer of the ",
-                                             "device ", target.buffer_bytes, " at most"));
-  };
-  for (const Buffer& buffer : kernel.buffers) {
-    if (buffer.scope != Scope::kArgument) continue;
-    RETURN_IF_ERROR(most(buffer.name, buffer.elements * size_of(buffer.type)));
-  }
-  RETURN_IF_ERROR(most("the workspace", kernel.workspace_bytes));
-  RETURN_IF_ERROR(most("what is packed", kernel.packed_bytes));
-  for (const Register& r : kernel.registers) {
-    const bool vector = r.lanes >= 1 && r.lanes <= 16 && (r.lanes & (r.lanes - 1)) == 0;
-    if (!vector) return absl::InvalidArgumentError(concat("no vector has ", r.lanes, " lanes"));
-    if (r.type == Type::kF64 && !target.fp64) {
-      return absl::InvalidArgumentError("the device computes in no f64");
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<SimtProgram> opencl_program(const Kernel& kernel, const Target& target) {
-  const SimtTarget& t = simt(target);
-  RETURN_IF_ERROR(check_limits(kernel, t));
-  SimtProgram result;
+  RETURN_IF_ERROR(check_simt_limits(kernel, simt(target)));
+  SimtProgram result = program_of(kernel);
   result.options = concat("-cl-std=CL", language_of(kernel));
-  result.arguments.resize(kernel.arguments);
-  for (const Buffer& b : kernel.buffers) {
-    if (b.scope != Scope::kArgument) continue;
-    result.arguments[b.slot] = {b.elements * size_of(b.type), b.written};
-  }
-  result.workspace_bytes = kernel.workspace_bytes;
-  result.packed_bytes = kernel.packed_bytes;
-  if (!kernel.managed_bytes.empty()) result.local_bytes = kernel.managed_bytes[0];
-  if (result.local_bytes > t.local_bytes) {
-    return absl::InvalidArgumentError(concat("a group needs ", result.local_bytes,
-                                             " bytes of local memory, the device has ",
-                                             t.local_bytes));
-  }
-  Launches launches(kernel, target);
-  RETURN_IF_ERROR(launches.add(kernel.prepack, true, &result.prepack));
-  RETURN_IF_ERROR(launches.add(kernel.body, false, &result.launches));
-  result.source = launches.source();
+  ProgramText text(kernel, target);
+  RETURN_IF_ERROR(text.add(kernel.prepack, true, &result.prepack));
+  RETURN_IF_ERROR(text.add(kernel.body, false, &result.launches));
+  result.source = text.source();
   return result;
 }
 
