@@ -136,7 +136,11 @@ TEST_F(CudaDeviceTest, ItIsATargetWithWhatItsDriverSays) {
   EXPECT_EQ(simt(*target).group_items, 1024);
   EXPECT_EQ(simt(*target).unit_items, 2048);
   EXPECT_EQ(simt(*target).local_bytes, 232'448);
-  EXPECT_EQ(simt(*target).buffer_bytes, int64_t{1} << 31);
+  EXPECT_EQ(simt(*target).unit_local_bytes, 233'472);
+  EXPECT_EQ(simt(*target).unit_register_bytes, 4 * 65536);
+  const Target code = find_target("nvidia_sm90a").value();
+  EXPECT_EQ(simt(*target).buffer_bytes, simt(code).buffer_bytes);
+  EXPECT_EQ(missing_feature(code, *target), "");
   const auto l2 = std::find_if(target->caches.begin(), target->caches.end(),
                                [](const CacheLevel& level) { return level.name == "L2"; });
   ASSERT_NE(l2, target->caches.end());
@@ -148,6 +152,14 @@ TEST_F(CudaDeviceTest, ItIsATargetWithWhatItsDriverSays) {
   EXPECT_EQ(machines[0].name, "cuda:0");
   EXPECT_EQ(machines[0].device, "NVIDIA Fake");
   EXPECT_EQ(named_machine("cuda:0").value().name, "cuda:nvidia-fake");
+  // Of what is not 9.0 the code is that of 8.0.
+  for (const char* capability : {"86", "100", "120"}) {
+    begin_anew(concat("capability=", capability, ",memory=1000000000"));
+    const Target other = cuda_target("0").value();
+    EXPECT_EQ(missing_feature(find_target("nvidia_sm80").value(), other), "");
+    EXPECT_EQ(missing_feature(code, other), "sm_90a");
+    EXPECT_EQ(simt(other).buffer_bytes, 1'000'000'000);
+  }
 }
 
 TEST_F(CudaDeviceTest, KernelsAreMeasuredAndItsClocksNoted) {

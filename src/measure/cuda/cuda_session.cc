@@ -20,8 +20,8 @@ constexpr size_t kMostJitLog = 1500;
 constexpr int64_t kSpacerBytes = int64_t{64} << 10;
 constexpr int kSpacers = 4;
 // Events resolve half a microsecond, and a host takes some 2 us a launch: calls below the first are
-// launched by graphs that take at least the second, and are made for the third, since calls turn out
-// to be shorter than the first of them.
+// launched by graphs that take at least the second, and are made for the third, since calls turn
+// out to be shorter than the first of them.
 constexpr double kShortCall_us = 50, kLeastGraph_us = 200, kGraph_us = 300;
 constexpr int64_t kMostGraphLaunches = 2000;
 constexpr double kOverHost = 1.02;         // of the host's time that a device's may be
@@ -83,8 +83,8 @@ const cu::Api& CudaSession::api() const {
 }
 
 absl::StatusOr<cu::Pointer> CudaSession::allocate(int64_t bytes, const std::string& name) {
-  const int64_t most =
-      static_cast<int64_t>(std::min(device_.memory_bytes, kMostBufferBytes)) - 2 * kCudaZone;
+  const int64_t most = std::min(static_cast<int64_t>(kMostBufferBytes),
+                                static_cast<int64_t>(device_.memory_bytes) - 2 * kCudaZone);
   if (bytes > most) {
     return absl::ResourceExhaustedError(
         concat(name, ": ", bytes, " bytes, the device's limit for a buffer is ", most));

@@ -5,7 +5,6 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/simt/program.h"
 #include "src/measure/simt/common/device_target.h"
 
 namespace lw {
@@ -14,17 +13,12 @@ namespace {
 // Of what the data sheet says of memory, that copies of a good size reach.
 constexpr double kMemoryReached = 0.9;
 constexpr int kTransfersPerClock = 2;      // of memory whose clock drivers tell
+constexpr int64_t kRegisterBytes = 4;
 
 // What kernels for the device are written for: 9.0 has instructions that no other has; what is
 // later than 8.0 compiles the PTX that is for that.
 absl::StatusOr<Target> code_target(const CudaDevice& d) {
-  const absl::StatusOr<Target> found =
-      find_target(d.major == 9 && d.minor == 0 ? "nvidia_sm90a" : "nvidia_sm80");
-  if (found.ok()) return found;
-  // (STAND-IN: until the two are built in. Then this function is the one line above.)
-  ASSIGN_OR_RETURN(Target target, find_target("opencl_gpu"));
-  target.architecture = kNvidiaArchitecture;
-  return target;
+  return find_target(d.major == 9 && d.minor == 0 ? "nvidia_sm90a" : "nvidia_sm80");
 }
 
 }  // namespace
@@ -51,10 +45,10 @@ absl::StatusOr<Target> target_of_cuda(const CudaDevice& d) {
                 .group_items = static_cast<int64_t>(d.group_items),
                 .unit_items = static_cast<int64_t>(std::max(d.unit_items, d.group_items)),
                 .local_bytes = static_cast<int64_t>(d.shared_bytes),
-                .buffer_bytes = static_cast<int64_t>(std::min(d.memory_bytes, kMostBufferBytes))});
-  // As it is read again: what no target may say is said here, and by whom. (Of the stand-in's
-  // family there are no texts.)
-  if (!find_target("nvidia_sm80").ok()) return target;
+                .unit_local_bytes = static_cast<int64_t>(d.unit_shared_bytes),
+                .unit_register_bytes = kRegisterBytes * static_cast<int64_t>(d.unit_registers),
+                .memory_bytes = static_cast<int64_t>(d.memory_bytes)});
+  // As it is read again: what no target may say is said here, and by whom.
   absl::StatusOr<Target> described = parse_target(to_text(target), concat(kCudaPrefix, d.index));
   if (described.ok()) return described;
   return absl::UnavailableError(concat("the CUDA driver's description makes no target: ",

@@ -1,5 +1,6 @@
 #include "src/measure/simt/common/device_target.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -30,7 +31,9 @@ void set_device_figures(Target* target, const DeviceFigures& figures) {
   part.group_items = figures.group_items;
   part.unit_items = figures.unit_items;
   part.local_bytes = figures.local_bytes;
-  part.buffer_bytes = figures.buffer_bytes;
+  part.unit_local_bytes = figures.unit_local_bytes;
+  part.unit_register_bytes = figures.unit_register_bytes;
+  part.buffer_bytes = std::min(part.buffer_bytes, figures.memory_bytes);
   set_simt(target, std::move(part));
 }
 

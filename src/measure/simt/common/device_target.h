@@ -29,8 +29,10 @@ struct DeviceFigures {
   int64_t units = 1;
   int64_t group_items = 1, unit_items = 1;
   int64_t local_bytes = 0;                 // of a group
-  int64_t buffer_bytes = 0;
+  int64_t unit_local_bytes = 0, unit_register_bytes = 0;  // of all groups that a unit holds
+  int64_t memory_bytes = 0;
 };
+// (Buffers are no larger than they were, which is what kernels can reach.)
 void set_device_figures(Target* target, const DeviceFigures& figures);
 
 // kFailedPrecondition: a task's kernels are not for this device, or not for it in particular.
