@@ -14,7 +14,7 @@
 //
 //   launch_N: a kernel ends with error N, which is sticky where it is one of a kernel's
 //   lost: from then on every call fails; launch_dies; hang: what waits for it waits for ever
-//   slow: 200 us a kernel instead of 5; crowded: it has registers for blocks of 8 threads
+//   slow: a kernel takes 200 us, not 5; crowded: it has registers for blocks of 8 threads
 #include <signal.h>
 #include <unistd.h>
 
@@ -212,7 +212,7 @@ int cuEventRecord(FakeEvent* event, FakeStream* stream) {
   record("cuEventRecord");
   need_handle("cuEventRecord", event);
   need_handle("cuEventRecord", stream);
-  event->ns = clock_ns();
+  put(stream, [event] { event->ns = device_ns; });
   return in_context("cuEventRecord");
 }
 int cuEventElapsedTime(float* ms, FakeEvent* begin, FakeEvent* end) {

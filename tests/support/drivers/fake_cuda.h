@@ -81,6 +81,9 @@ void gone(const char* call, T* handle) {
 }
 
 uint64_t clock_ns();
+// The device's clock, of which kernels take the same time always, and the host no less; nothing else
+// takes any.
+extern uint64_t device_ns;
 // At once, or when the graph is launched for which the stream is captured.
 void put(FakeStream* stream, std::function<void()> work);
 
