@@ -158,6 +158,9 @@ TEST_F(CudaDeviceTest, ItIsATargetWithWhatItsDriverSays) {
     EXPECT_EQ(missing_feature(find_target("nvidia_sm80").value(), other), "");
     EXPECT_EQ(missing_feature(code, other), "sm_90a");
     EXPECT_EQ(simt(other).buffer_bytes, 1'000'000'000);
+    EXPECT_EQ(check_driven(find_target("nvidia_sm80").value()), absl::OkStatus());
+    EXPECT_THAT(std::string(check_driven(code).message()),
+                HasSubstr("no CUDA device here has sm_90a, which kernels for nvidia_sm90a need"));
   }
 }
 

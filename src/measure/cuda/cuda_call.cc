@@ -5,7 +5,7 @@
 #include "src/base/check.h"
 #include "src/build/simt/program.h"
 #include "src/measure/cuda/cuda_devices.h"
-#include "src/measure/simt/common/device_target.h"
+#include "src/measure/cuda/cuda_target.h"
 
 namespace lw {
 namespace {
@@ -25,7 +25,7 @@ class CudaDrivenCall : public DrivenCall<CudaSession> {
 
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_cuda_kernel(const Target& target,
                                                                const Artifact& artifact) {
-  ASSIGN_OR_RETURN(const CudaDevice device, named_cuda_device(device_name_of(target)));
+  ASSIGN_OR_RETURN(const CudaDevice device, cuda_device_of(target));
   ASSIGN_OR_RETURN(SimtProgram program, parse_simt_program(artifact.bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaSession> session, CudaSession::open(device));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaCall> call,

@@ -15,7 +15,7 @@ namespace lw {
 
 using CudaCall = KernelCall<CudaSession>;
 
-// Errors as named_cuda_device and CudaCall::load. REQUIRES: a target of the family; the artifact is
+// Errors as cuda_device_of and CudaCall::load. REQUIRES: a target of the family; the artifact is
 // for it.
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_cuda_kernel(const Target& target,
                                                                const Artifact& artifact);

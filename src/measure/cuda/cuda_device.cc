@@ -10,6 +10,7 @@
 #include "src/base/parallel_pool.h"
 #include "src/measure/cuda/cuda_devices.h"
 #include "src/measure/cuda/cuda_session.h"
+#include "src/measure/cuda/cuda_target.h"
 #include "src/measure/cuda/nvml.h"
 #include "src/measure/simt/common/device_target.h"
 #include "src/measure/simt/common/kernel_device.h"
@@ -53,7 +54,7 @@ class CudaKernelDevice : public KernelDevice<CudaSession> {
 }  // namespace
 
 absl::StatusOr<DeviceDriver> cuda_driver(const Target& target) {
-  ASSIGN_OR_RETURN(const CudaDevice device, named_cuda_device(device_name_of(target)));
+  ASSIGN_OR_RETURN(const CudaDevice device, cuda_device_of(target));
   DeviceDriver driver;
   driver.stands_in = device.name;
   driver.shut_in = false;                  // the driver opens files and starts threads as it likes

@@ -7,8 +7,7 @@
 
 namespace lw {
 
-// On the device that the target names, else on the first there is. kNotFound, kUnavailable: as
-// named_cuda_device. REQUIRES: a target of the family.
+// On cuda_device_of() the target, whose errors it has. REQUIRES: a target of the family.
 absl::StatusOr<DeviceDriver> cuda_driver(const Target& target);
 
 }  // namespace lw

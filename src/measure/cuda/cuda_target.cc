@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -53,6 +54,25 @@ absl::StatusOr<Target> target_of_cuda(const CudaDevice& d) {
   if (described.ok()) return described;
   return absl::UnavailableError(concat("the CUDA driver's description makes no target: ",
                                        std::string(described.status().message())));
+}
+
+absl::StatusOr<CudaDevice> cuda_device_of(const Target& target) {
+  const std::string name = device_name_of(target);
+  if (!name.empty()) return named_cuda_device(name);
+  ASSIGN_OR_RETURN(const CudaDevice first, named_cuda_device(""));
+  std::string missing;
+  ASSIGN_OR_RETURN(const std::vector<CudaDevice> devices, list_cuda_devices());
+  for (const CudaDevice& d : devices) {
+    const absl::StatusOr<Target> described = d.nonsense.empty() ? target_of_cuda(d)
+                                                                : absl::UnavailableError("");
+    if (!described.ok()) continue;
+    missing = missing_feature(target, *described);
+    if (missing.empty()) return d;
+  }
+  return absl::NotFoundError(concat("no CUDA device here has ", missing, ", which kernels for ",
+                                    target.name, " need; ", kCudaPrefix, first.index, " (",
+                                    first.name, ") is of compute capability ",
+                                    first.capability()));
 }
 
 absl::StatusOr<Target> cuda_target(std::string_view which) {

@@ -16,4 +16,9 @@ absl::StatusOr<Target> cuda_target(std::string_view which);
 // The same of a device that was found.
 absl::StatusOr<Target> target_of_cuda(const CudaDevice& device);
 
+
+// The device that the target names, or, where it names none, the first that runs kernels for it.
+// Errors as named_cuda_device. REQUIRES: a target of the family.
+absl::StatusOr<CudaDevice> cuda_device_of(const Target& target);
+
 }  // namespace lw
