@@ -1,16 +1,13 @@
 #include "src/agent/cuda_kind.h"
 
-#include <utility>
-
 #include "schedules/targets/target.h"
 #include "src/agent/describe.h"
-#include "src/api/tune_task.h"
+#include "src/agent/driven_kind.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/cuda/cuda_devices.h"
 #include "src/measure/cuda/cuda_target.h"
-#include "src/measure/local.h"
-#include "src/measure/simt/common/device_target.h"
+#include "src/search/measurer.h"
 
 namespace lw {
 
@@ -42,10 +39,7 @@ std::vector<std::string> cuda_locks(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> cuda_measurer(const DeviceSpec& spec, const Task& task,
                                                         uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, cuda_target(spec.which));
-  RETURN_IF_ERROR(check_same_device(target, *task.target()));
-  LocalOptions options;
-  options.seed = seed;
-  return make_measurer(task, std::move(options));
+  return driven_measurer(target, task, seed);
 }
 
 }  // namespace lw
