@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedules/targets/target.h"
+#include "src/agent/cuda_kind.h"
 #include "src/agent/describe.h"
 #include "src/agent/opencl_kind.h"
 #include "src/api/tune_task.h"
@@ -323,6 +324,19 @@ const std::vector<DeviceKind>& device_kinds() {
        .make_measurer = opencl_measurer,
        .locks = opencl_locks,
        .takes_machine = true},
+      {.name = "cuda",
+       .takes_processors = false,
+       .takes_command = false,
+       .in_process = false,
+       .time_kind = TimeKind::kMeasured,
+       .target = nullptr,
+       .describe = describe_cuda_device,
+       .identity = cuda_identity,
+       .shuts_in = false,
+       .memory = memory_here,
+       .make_measurer = cuda_measurer,
+       .locks = cuda_locks,
+       .takes_machine = true},
       {.name = "exec",
        .takes_processors = false,
        .takes_command = true,
@@ -396,7 +410,8 @@ absl::StatusOr<DeviceSpec> parse_device(std::string_view text, const std::string
   if (spec.kind->takes_machine && head.size() > word.size()) {
     spec.which = head.substr(word.size() + 1);
     if (head[word.size()] != ':' || spec.which.empty()) {
-      return bad(text, "after : stands its number or a part of its name, as in opencl:0");
+      return bad(text, concat("after : stands its number or a part of its name, as in ",
+                              spec.kind->name, ":0"));
     }
     head = word;
   }

@@ -11,6 +11,8 @@
 //   opencl:0                this machine's first OpenCL device; opencl:mali: the one so named.
 //                           A processors' driver computes on every processor, whatever the agent's
 //                           other devices do there: give such an agent none that measure, too
+//   cuda:0                  this machine's first NVIDIA GPU; cuda:h200: the one so named; cuda:GPU-8d5f:
+//                           the one of which that begins the UUID
 //   exec:./my_simulator --fast,name=mine,target=my_npu.json,limit_s=60
 //                           a program that is asked in frames (docs/exec.md), as a shell's command
 //                           without commas; a job may take 60 s
@@ -53,7 +55,7 @@ struct DeviceSpec {
   int delay_ms = 0;       // null: that a candidate takes
   int memory_mib = 0;     // null: that it claims to have; 0: it does not say
   std::string command;    // exec: what is started
-  std::string which;      // opencl: its number or a part of its name; "": the first
+  std::string which;      // opencl, cuda: its number or a part of its name; "": the first
   int limit_s = 0;        // exec: that a job may take; 0: as long as usual
   bool clock = true;      // exec: false: it has none to be believed, whatever it says of itself
   std::optional<IsolationLevel> isolation;  // the least that is required; else the agent's

@@ -5,14 +5,14 @@
 
 #include "schedules/targets/target.h"
 #include "src/agent/describe.h"
-#include "src/api/tune_task.h"
+#include "src/agent/driven_kind.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/message.h"
-#include "src/measure/local.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_probe.h"
 #include "src/measure/simt/opencl_target.h"
+#include "src/search/measurer.h"
 
 namespace lw {
 namespace {
@@ -60,10 +60,7 @@ std::vector<std::string> opencl_locks(const DeviceSpec& spec) {
 absl::StatusOr<std::unique_ptr<Measurer>> opencl_measurer(const DeviceSpec& spec, const Task& task,
                                                           uint64_t seed) {
   ASSIGN_OR_RETURN(const Target target, opencl_target(spec.which));
-  RETURN_IF_ERROR(check_same_device(target, *task.target()));
-  LocalOptions options;
-  options.seed = seed;
-  return make_measurer(task, std::move(options));
+  return driven_measurer(target, task, seed);
 }
 
 }  // namespace lw

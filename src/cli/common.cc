@@ -99,8 +99,8 @@ void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
   CliArgument words = app.add_option("workload", options->words,
                                       "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu");
   if (required) words.required();
-  app.add_option("--target", options->target, "host, a name that `targets` lists, a file's, or opencl:NUMBER or opencl:NAME, a device "
-                 "that a driver has here; of `submit`: that an agent has registered")
+  app.add_option("--target", options->target, "host, a name that `targets` lists, a file's, or opencl:NUMBER or opencl:NAME, "
+                 "cuda:NUMBER or cuda:NAME, a device that a driver has here; of `submit`: that an agent has registered")
       .capture_default_str();
   app.add_option("--threads", options->threads, "of the kernel (default: all cores)")
       .between(1, 4096);

@@ -64,6 +64,7 @@ std::string to_json(const Environment& e) {
   } else if (!e.board.empty()) {
     text = absl::StrFormat("{\"board\":\"%s\",\"cache\":\"%s\",\"threads\":%d", e.board,
                            cache_name(e.cache), e.threads);
+    if (!e.counters.empty()) absl::StrAppend(&text, ",\"counters\":", counters_json(e.counters));
   } else {
     text = absl::StrFormat(
         "{\"cache\":\"%s\",\"cpus\":[%s],\"parted\":%s,\"threads\":%d,\"timer_ns\":%.0f,%s,"

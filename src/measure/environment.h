@@ -22,7 +22,7 @@ struct Environment {
   double timer_ns = 0;                     // resolution
   std::string hygiene;                     // members: Hygiene::json(), Hygiene::constant_json()
   std::string isolation;                   // an object: Isolation::json(); of a simulator's too
-  std::vector<std::pair<std::string, double>> counters;  // of a simulator
+  std::vector<std::pair<std::string, double>> counters;  // of a simulator or a board
 
   std::string oracle;                      // why an oracle is missing; "": none is
   std::string error;                       // an object: error_json(); "": every element is equal

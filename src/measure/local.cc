@@ -27,76 +27,13 @@
 #include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"
-#include "src/build/simt/program.h"
 #include "src/measure/batch_order.h"
-#include "src/measure/cpu/devices.h"
-#include "src/measure/exec/exec_device.h"
+#include "src/measure/drivers.h"
 #include "src/measure/measure_client.h"
-#include "src/measure/npu/npu_device.h"
-#include "src/measure/npu/simulation.h"
-#include "src/measure/simt/opencl_call.h"
-#include "src/measure/simt/opencl_device.h"
-#include "src/measure/simt/opencl_devices.h"
-#include "src/measure/simt/opencl_probe.h"
-#include "src/measure/simt/opencl_target.h"
 #include "src/search/retry.h"
 
 namespace lw {
 namespace {
-
-absl::StatusOr<DrivenReport> report_opencl(const Target& target) {
-  ASSIGN_OR_RETURN(const OpenClDevice device, opencl_device_of(target));
-  ASSIGN_OR_RETURN(const OpenClProbe probe, probe_opencl(device));
-  DrivenReport report;
-  report.device = device.name;
-  report.driver = concat(device.platform, ", ", device.driver);
-  for (const OpenClProbe::Copy& copy : probe.copies) {
-    report.figures.push_back({concat("copy, vectors of ", copy.width), copy.gbytes, "GB/s"});
-  }
-  if (const std::optional<OpenClProbe::Read> cache = shared_cache(probe)) {
-    report.figures.push_back(
-        {concat("reads, cache of ", cache->bytes >> 10, " KiB"), cache->gbytes, "GB/s"});
-  }
-  report.figures.insert(
-      report.figures.end(),
-      {{"multiply-adds, f32", probe.fma_gflops, "GFLOP/s"},
-       {"local memory, read", probe.local_gbytes, "GB/s"},
-       {concat("barrier, group of ", probe.barrier_items), probe.barrier_us, "us"},
-       {"launch", probe.launch_us, "us"},
-       {"group", probe.group_us, "us"}});
-  report.took_s = probe.took_s;
-  report.problem = std::string(keep_probe(device, probe).message());
-  return report;
-}
-
-// The devices of targets that are not this machine's processors, by architecture.
-constexpr struct {
-  std::string_view architecture;
-  absl::StatusOr<DeviceDriver> (*driver)(const Target& target);
-  absl::StatusOr<Simulation> (*simulate)(const Artifact& artifact);  // null: it is a real one
-  // Null: it is no driver's.
-  absl::StatusOr<std::unique_ptr<DrivenKernel>> (*call)(const Target& target,
-                                                        const Artifact& artifact);
-  absl::StatusOr<DrivenReport> (*probe)(const Target& target);
-} kDrivers[] = {
-    {kNpuArchitecture,
-     [](const Target&) -> absl::StatusOr<DeviceDriver> { return npu_driver(); }, simulate_npu,
-     nullptr, nullptr},
-    {kOpenClArchitecture, opencl_driver, nullptr, open_opencl_kernel, report_opencl},
-};
-
-auto find_row(const Target& target) {
-  return std::find_if(std::begin(kDrivers), std::end(kDrivers), [&](const auto& row) {
-    return row.architecture == target.architecture;
-  });
-}
-
-absl::StatusOr<DeviceDriver> find_driver(const Target& target, const LocalOptions& options) {
-  if (!options.exec.empty()) return exec_driver(options, target);
-  const auto row = find_row(target);
-  if (row == std::end(kDrivers)) return host_driver();
-  return row->driver(target);
-}
 
 constexpr std::chrono::milliseconds kLookEvery(50);  // at what may stop a comparison
 // Built before the measurer takes over, when alternating; or what there is when the first of them
@@ -441,58 +378,6 @@ absl::StatusOr<std::unique_ptr<Measurer>> start_measurer(std::unique_ptr<Workben
                    Zygote::start(main, descriptors(*bench), bench->options.isolation,
                                  bench->driver.shut_in));
   return std::make_unique<LocalMeasurer>(std::move(bench), std::move(zygote));
-}
-
-bool is_simulated(const Target& target) {
-  const auto row = find_row(target);
-  return row != std::end(kDrivers) && row->simulate != nullptr;
-}
-
-absl::StatusOr<Target> named_machine(std::string_view name) {
-  if (!name.starts_with(kOpenClPrefix)) return find_target(name);
-  return opencl_target(name.substr(kOpenClPrefix.size()));
-}
-
-absl::StatusOr<std::vector<DrivenMachine>> driven_machines() {
-  const absl::StatusOr<std::vector<OpenClDevice>> devices = list_opencl_devices();
-  if (absl::IsNotFound(devices.status())) return std::vector<DrivenMachine>();
-  RETURN_IF_ERROR(devices.status());
-  std::vector<DrivenMachine> machines;
-  for (const OpenClDevice& d : *devices) {
-    machines.push_back({concat(kOpenClPrefix, d.index), d.name, concat(d.platform, ", ", d.driver),
-                        opencl_target(concat(d.index))});
-  }
-  return machines;
-}
-
-absl::Status check_driven(const Target& target) {
-  const auto row = find_row(target);
-  if (row == std::end(kDrivers)) return absl::UnimplementedError("no device of that kind");
-  return row->driver(target).status();
-}
-
-absl::StatusOr<int> driven_units(const Target& target) {
-  RETURN_IF_ERROR(check_driven(target));
-  ASSIGN_OR_RETURN(const DeviceDriver driver, find_row(target)->driver(target));
-  return std::max(driver.units, 1);
-}
-
-absl::StatusOr<DrivenReport> probe_driven(const Target& target) {
-  RETURN_IF_ERROR(check_driven(target));
-  CHECK(find_row(target)->probe != nullptr);
-  return find_row(target)->probe(target);
-}
-
-absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
-                                                          const Artifact& artifact) {
-  const auto row = find_row(target);
-  CHECK(row != std::end(kDrivers) && row->call != nullptr);
-  return row->call(target, artifact);
-}
-
-absl::StatusOr<Simulation> simulate(const Target& target, const Artifact& artifact) {
-  CHECK(is_simulated(target));
-  return find_row(target)->simulate(artifact);
 }
 
 }  // namespace lw

@@ -43,7 +43,7 @@ absl::StatusOr<int> driven_units(const Target& target);
 // The artifact on that driver's device. REQUIRES: check_driven(target); the artifact is for it.
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
                                                           const Artifact& artifact);
-// As find_target, and machines that drivers of this one have: "opencl:0", "opencl:NAME".
+// As find_target, and machines that drivers of this one have: "opencl:0", "opencl:NAME", "cuda:0".
 absl::StatusOr<Target> named_machine(std::string_view name);
 // Those machines, as named_machine takes them. Errors: a driver does not say what it has; where there
 // is none, there are no machines.
@@ -54,7 +54,8 @@ struct DrivenMachine {
 };
 absl::StatusOr<std::vector<DrivenMachine>> driven_machines();
 // What such a machine does at most, measured for some two seconds and kept: from now on its target has
-// constants of that. Errors as check_driven; kUnavailable: its driver did not survive it.
+// constants of that. Errors as check_driven; kUnavailable: its driver did not survive it;
+// kUnimplemented: of such machines nothing is measured.
 struct DrivenReport {
   struct Figure {
     std::string what;                      // "copy, vectors of 4"

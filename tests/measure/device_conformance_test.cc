@@ -1,7 +1,7 @@
 // What every device promises, whatever machine it is: one suite, over this host by two backends, an
 // emulator, the simulated NPU, here and as an exec device, a processor as an exec device, OpenCL's
-// first, and the measurer that measures nothing. Each failure has its verdict and costs one candidate; the next one
-// works.
+// first, a fake of CUDA's, and the measurer that measures nothing. Each failure has its verdict and
+// costs one candidate; the next one works.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/utsname.h>
@@ -13,6 +13,7 @@
 #include "src/measure/emulated.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/search/null_measurer.h"
+#include "tests/measure/cuda_programs.h"
 #include "tests/measure/measurer_fixture.h"
 #include "tests/measure/npu_modules.h"
 #include "tests/measure/opencl_programs.h"
@@ -92,9 +93,10 @@ std::map<Deed, Expected> npu_acts() {
           {Deed::kHog, act("hog", Verdict::kDeviceLimit, "bytes of workspace, the limit is")}};
 }
 
-std::map<Deed, Expected> opencl_acts() {
-  const auto act = [](const char* name, Verdict verdict, const char* detail) {
-    return Expected{opencl_kernel(name), verdict, detail};
+// Of a driver's device: `kernel` is that of the name.
+std::map<Deed, Expected> driven_acts(std::string (*kernel)(const std::string& name)) {
+  const auto act = [kernel](const char* name, Verdict verdict, const char* detail) {
+    return Expected{kernel(name), verdict, detail};
   };
   return {{Deed::kGood, act("good", Verdict::kOk, "")},
           {Deed::kWrong, act("wrong", Verdict::kWrongResult, "D[")},
@@ -154,9 +156,12 @@ const std::vector<DeviceUnderTest>& devices() {
          return make_local_measurer(program(), target("llvm"), options);
        }},
       {.name = "opencl",
-       .acts = opencl_acts(),
+       .acts = driven_acts(opencl_kernel),
        .make = make_opencl_measurer,
        .lacks = [] { return std::string(named_opencl_device("").status().message()); }},
+      {.name = "cuda",                     // a fake one
+       .acts = driven_acts(cuda_kernel),
+       .make = make_cuda_measurer},
       {.name = "null",
        .acts = {{Deed::kGood, {kGood}}},
        .make = [](LocalOptions options) -> absl::StatusOr<std::unique_ptr<Measurer>> {

@@ -112,8 +112,8 @@ absl::StatusOr<int> run_targets(const std::string& name, const Output& output) {
 Action declare_targets(CliArguments app) {
   auto name = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
-  app.add_option("target", *name, "only this one, whole, or that of a file or, by opencl:NUMBER or opencl:NAME, of a "
-                 "driver's device");
+  app.add_option("target", *name, "only this one, whole, or that of a file or, by opencl:NUMBER, opencl:NAME, "
+                 "cuda:NUMBER or cuda:NAME, of a driver's device");
   add_output(app, output.get());
   return [name, output] { return run_targets(*name, *output); };
 }

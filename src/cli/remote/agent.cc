@@ -32,6 +32,9 @@ Devices (--device, several may be given):
                          an OpenCL device of this machine, by its number or a part of its name, by
                          its driver, which has all rights of this user: isolation=none says that
                          it is meant. Of processors, its kernels take all: give that agent no cpu
+  cuda[:WHICH],isolation=none
+                         an NVIDIA GPU of this machine, by its number, a part of its name or the
+                         beginning of its UUID; as with opencl
   exec:COMMAND[,name=NAME][,target=npu_mid32][,limit_s=120]
                          a program of yours that is asked in frames (docs/exec.md), with all rights
                          of this user; `loopwright device check exec:COMMAND` tries it out
@@ -42,7 +45,7 @@ Candidates are shut in as well as this machine allows. --isolation LEVEL says wh
 without which the agent ends: none, process (no privileges), limits (no forks, no files), filter (no
 system calls but for memory, threads and time), namespaces (no network, no other processes, an empty
 root). `loopwright doctor` says what can be had. A cpu device holds its processors, an
-opencl device what it names: no second agent of this user gets them.
+opencl or cuda device what it names: no second agent of this user gets them.
 
 What was measured is kept until the server has stored it, through lost connections and restarts.
 SIGTERM or Ctrl-C: finishes the jobs in hand, then leaves; a second one gives them back at once.)";

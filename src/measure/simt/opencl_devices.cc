@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
+#include <functional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/process/ipc.h"
-#include "src/measure/simt/driver_process.h"
+#include "src/measure/simt/common/driver_process.h"
+#include "src/measure/simt/common/found_devices.h"
 
 namespace lw {
 
@@ -33,11 +32,7 @@ class Questions {
     char bytes[8192] = "";
     size_t size = 0;
     if (api_.GetDeviceInfo(device_, what, sizeof bytes - 1, bytes, &size) != cl::kSuccess) return "";
-    std::string text(bytes, strnlen(bytes, sizeof bytes - 1));
-    for (char& c : text) {
-      if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
-    }
-    return std::string(absl::StripAsciiWhitespace(text));
+    return printable(std::string_view(bytes, sizeof bytes));
   }
   template <class T>
   uint64_t number(cl::Uint what) const {
@@ -190,105 +185,34 @@ OpenClDevice from_bytes(std::string_view bytes) {
   return d;
 }
 
-// "NAME #2" for the second of a name, so that each can be told.
-void number_alike(std::vector<OpenClDevice>* devices) {
-  for (size_t i = 0; i < devices->size(); ++i) {
-    OpenClDevice& d = (*devices)[i];
-    d.index = static_cast<int>(i);
-    const std::string name = d.name;
-    int same = 1;
-    for (size_t k = 0; k < i; ++k) {
-      const std::string& other = (*devices)[k].name;
-      same += other == name || absl::StartsWith(other, concat(name, " #"));
-    }
-    if (same > 1) d.name = concat(name, " #", same);
-  }
-}
-
-absl::StatusOr<std::vector<OpenClDevice>> ask_in_process(double limit_s) {
-  std::vector<OpenClDevice> devices;
-  const absl::Status status = in_driver_process(
-      limit_s,
-      [](const Say& say) -> absl::Status {
-        ASSIGN_OR_RETURN(const cl::Api* api, cl::load_api());
-        return visit_devices(*api, [&](cl::DeviceId id, const std::string& platform) {
-          say(to_bytes(describe_opencl(*api, id, platform)));
-        });
-      },
-      [&](std::string_view said) { devices.push_back(from_bytes(said)); });
-  number_alike(&devices);
-  if (status.ok() || !devices.empty()) return devices;
-  if (absl::IsDeadlineExceeded(status)) {
-    return absl::UnavailableError(
-        concat("an OpenCL driver does not say within ", static_cast<int>(limit_s),
-               " s which devices there are; OCL_ICD_VENDORS=FOLDER leaves some drivers out"));
-  }
-  if (absl::IsUnavailable(status)) {
-    return absl::UnavailableError(concat("an OpenCL driver ends its process when asked for devices (",
-                                         std::string(status.message()),
-                                         "); OCL_ICD_VENDORS=FOLDER leaves some drivers out"));
-  }
-  return status;
-}
-
-std::string list_of(const std::vector<OpenClDevice>& devices) {
-  return absl::StrJoin(devices, ", ", [](std::string* out, const OpenClDevice& d) {
-    *out += concat("opencl:", d.index, " (", d.name,
-                   d.nonsense.empty() ? "" : ", which cannot be used: ", d.nonsense, ")");
-  });
-}
-
-absl::StatusOr<OpenClDevice> usable(const OpenClDevice& device) {
-  if (device.nonsense.empty()) return device;
-  return absl::UnavailableError(
-      concat("opencl:", device.index, " (", device.name, ") cannot be used: ", device.nonsense));
-}
+constexpr DriverWords kWords = {"OpenCL", "opencl:", "an OpenCL driver",
+                                "OCL_ICD_VENDORS=FOLDER leaves some drivers out"};
 
 }  // namespace
 
 absl::StatusOr<std::vector<OpenClDevice>> list_opencl_devices(double limit_s) {
-  static std::mutex mutex;
-  static std::map<std::string, std::vector<OpenClDevice>> known;
   const char* library = std::getenv("LOOPWRIGHT_OPENCL");
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::vector<OpenClDevice>& found = known[library != nullptr ? library : ""];
-  if (found.empty()) {
-    ASSIGN_OR_RETURN(found, ask_in_process(limit_s));
-  }
-  return found;
+  return ask_once<OpenClDevice>(library != nullptr ? library : "", [limit_s] {
+    return ask_devices<OpenClDevice>(
+        limit_s,
+        [](const Say& say) -> absl::Status {
+          ASSIGN_OR_RETURN(const cl::Api* api, cl::load_api());
+          return visit_devices(*api, [&](cl::DeviceId id, const std::string& platform) {
+            say(to_bytes(describe_opencl(*api, id, platform)));
+          });
+        },
+        from_bytes, kWords);
+  });
 }
 
 absl::StatusOr<OpenClDevice> find_opencl_device(std::string_view which) {
   ASSIGN_OR_RETURN(const std::vector<OpenClDevice> devices, list_opencl_devices());
-  std::vector<OpenClDevice> fit;
-  const bool number = !which.empty() && std::all_of(which.begin(), which.end(), [](char c) {
-    return absl::ascii_isdigit(static_cast<unsigned char>(c));
-  });
-  for (const OpenClDevice& d : devices) {
-    const bool fits = which.empty() ? fit.empty() && d.nonsense.empty()
-                      : number      ? concat(d.index) == which
-                                    : absl::StrContains(absl::AsciiStrToLower(d.name),
-                                                        absl::AsciiStrToLower(std::string(which)));
-    if (d.name == which) return usable(d);
-    if (fits) fit.push_back(d);
-  }
-  if (fit.size() == 1) return usable(fit[0]);
-  if (fit.empty()) {
-    return absl::NotFoundError(
-        concat("no OpenCL device '", which, "'; there are ", list_of(devices)));
-  }
-  return absl::InvalidArgumentError(
-      concat("several OpenCL devices are named like '", which, "': ", list_of(fit)));
+  return choose_device(devices, which, kWords);
 }
 
 absl::StatusOr<OpenClDevice> named_opencl_device(std::string_view name) {
-  if (name.empty()) return find_opencl_device("");
   ASSIGN_OR_RETURN(const std::vector<OpenClDevice> devices, list_opencl_devices());
-  for (const OpenClDevice& d : devices) {
-    if (d.name == name) return usable(d);
-  }
-  return absl::NotFoundError(
-      concat("no OpenCL device '", name, "'; there are ", list_of(devices)));
+  return device_named(devices, name, kWords);
 }
 
 std::string opencl_facts(const OpenClDevice& device) {

@@ -10,7 +10,7 @@
 #include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/measure/process/ipc.h"
-#include "src/measure/simt/driver_process.h"
+#include "src/measure/simt/common/driver_process.h"
 #include "src/measure/simt/kernel_cache.h"
 #include "src/measure/simt/opencl_clock.h"
 #include "src/measure/simt/opencl_session.h"

@@ -8,6 +8,7 @@
 #include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/measure/run/guarded.h"
+#include "src/measure/simt/common/device_target.h"
 
 namespace lw {
 namespace {
@@ -48,7 +49,7 @@ OpenClSession::~OpenClSession() {
 
 absl::StatusOr<cl::Memory> OpenClSession::allocate(int64_t bytes, const std::string& name) {
   const int64_t most = static_cast<int64_t>(
-      std::min({device_.buffer_bytes, device_.memory_bytes, uint64_t{1} << 31}));
+      std::min({device_.buffer_bytes, device_.memory_bytes, kMostBufferBytes}));
   if (bytes > most - kZone) {
     return absl::ResourceExhaustedError(concat(name, ": ", bytes, " bytes, the device's limit for a "
                                                "buffer is ", most - kZone));

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,8 +17,15 @@
 
 namespace lw {
 
+class OpenClKernels;
+
 class OpenClSession {
  public:
+  // What KernelDevice and KernelCall know drivers by.
+  using Memory = cl::Memory;
+  using Kernels = OpenClKernels;
+  static constexpr std::string_view kArchitecture = kOpenClArchitecture;
+
   static absl::StatusOr<std::unique_ptr<OpenClSession>> open(const OpenClDevice& device);
   ~OpenClSession();
   OpenClSession(const OpenClSession&) = delete;

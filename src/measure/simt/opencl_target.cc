@@ -4,32 +4,16 @@
 #include <bit>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "schedules/targets/family.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/measure/simt/common/device_target.h"
 #include "src/measure/simt/opencl_devices.h"
 #include "src/measure/simt/opencl_probe.h"
 
 namespace lw {
 namespace {
-
-// Offsets in kernels are of 32 bits.
-constexpr uint64_t kMostBuffer = uint64_t{1} << 31;
-
-// "pthread-skylake-avx512-AMD EPYC" -> "opencl:pthread-skylake-avx512-amd-epyc".
-std::string slug_of(const std::string& device) {
-  std::string slug(kOpenClPrefix);
-  for (char c : device) {
-    const unsigned char u = static_cast<unsigned char>(c);
-    const bool word = absl::ascii_isalnum(u);
-    if (word) slug += absl::ascii_tolower(u);
-    else if (slug.back() != '-' && slug.back() != ':') slug += '-';
-  }
-  while (slug.back() == '-') slug.pop_back();
-  return slug;
-}
 
 // The device is this machine's processors, whose caches and instructions are known.
 void as_processors(const OpenClDevice& d, Target* target, SimtTarget* part) {
@@ -113,14 +97,14 @@ int sub_group_of(const OpenClDevice& d, const SimtTarget& part) {
 absl::StatusOr<Target> describe_itself(const OpenClDevice& d, const OpenClProbe* probe) {
   ASSIGN_OR_RETURN(Target target, find_target(d.is_processor() ? "opencl_cpu" : "opencl_gpu"));
   SimtTarget part = simt(target);
-  target.name = slug_of(d.name);
+  target.name = driven_target_name(kOpenClPrefix, d.name);
   part.device = d.name;
   part.units = static_cast<int>(d.units);
   part.group_items = static_cast<int64_t>(d.group_items);
   part.unit_items = std::max(part.group_items, d.is_processor() ? 0 : part.unit_items);
   part.local_bytes = static_cast<int64_t>(d.local_bytes);
   part.local_real = d.local_real && !d.is_processor();
-  part.buffer_bytes = static_cast<int64_t>(std::min(d.buffer_bytes, kMostBuffer));
+  part.buffer_bytes = static_cast<int64_t>(std::min(d.buffer_bytes, kMostBufferBytes));
   part.fp64 = d.fp64;
   part.half = d.half;
   if (d.is_processor()) as_processors(d, &target, &part);
@@ -151,17 +135,6 @@ absl::StatusOr<Target> opencl_target(std::string_view which) {
   if (described.ok()) return described;
   return absl::UnavailableError(concat("the OpenCL driver's description makes no target: ",
                                        std::string(described.status().message())));
-}
-
-absl::Status check_same_device(const Target& device, const Target& task) {
-  if (task.architecture != device.architecture) {
-    return absl::FailedPreconditionError(concat("this device runs kernels for ",
-                                                device.architecture, ", not for ",
-                                                task.architecture));
-  }
-  if (simt(task).device == simt(device).device) return absl::OkStatus();
-  return absl::FailedPreconditionError(concat("this device is '", simt(device).device, "', not '",
-                                              simt(task).device, "'"));
 }
 
 }  // namespace lw

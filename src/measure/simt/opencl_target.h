@@ -17,7 +17,4 @@ inline constexpr std::string_view kOpenClPrefix = "opencl:";
 // opencl_gpu.
 absl::StatusOr<Target> opencl_target(std::string_view which);
 
-// kFailedPrecondition: a task's kernels are not for this device, or not for it in particular.
-absl::Status check_same_device(const Target& device, const Target& task);
-
 }  // namespace lw

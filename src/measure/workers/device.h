@@ -53,7 +53,8 @@ struct Computed {
 };
 
 // Slots hold what is loaded. Statuses: kDataLoss is a wrong result, kResourceExhausted exceeds the
-// device, kUnavailable is the device's own failure, anything else is the build's fault (WorkerLink);
+// device, kAborted is a kernel that has crashed on the device, whose driver is of no more use to this
+// process, kUnavailable is the device's own failure, anything else is the build's fault (WorkerLink);
 // a message says why. Thread-compatible.
 class Device {
  public:

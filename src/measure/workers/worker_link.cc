@@ -46,7 +46,9 @@ Answer WorkerLink::ask(MessageType type, std::string_view payload, double timeou
   }
   if (message->tag != tag_) return out_of_turn(what);
   if (message->type == kDone) return {true, Verdict::kOk, "", std::move(message->payload)};
-  return refused(message->payload);
+  const Answer answer = refused(message->payload);
+  if (answer.verdict == Verdict::kCrash) stop();   // as if it had died of it
+  return answer;
 }
 
 ControlPage* WorkerLink::page() const {
@@ -77,9 +79,9 @@ Answer WorkerLink::refused(std::string_view payload) const {
   Answer answer{false, Verdict::kBuildError, reader.get_string(), ""};
   if (code == absl::StatusCode::kResourceExhausted) answer.verdict = Verdict::kDeviceLimit;
   if (code == absl::StatusCode::kDataLoss) answer.verdict = Verdict::kWrongResult;
-  if (code == absl::StatusCode::kUnavailable && role_ == kMeasurer) {
-    answer.verdict = Verdict::kDeviceUnhealthy;
-  }
+  if (role_ != kMeasurer) return answer;
+  if (code == absl::StatusCode::kAborted) answer.verdict = Verdict::kCrash;
+  if (code == absl::StatusCode::kUnavailable) answer.verdict = Verdict::kDeviceUnhealthy;
   return answer;
 }
 

@@ -83,12 +83,13 @@ absl::Status check_numbers(const v1::StudySpec& spec, const Quotas& quotas) {
   return check_text(spec.target(), kLongestName, "spec.target");
 }
 
-// The target's name that "opencl:0" or "opencl:mali" is here; "": nobody has such devices.
+// The target's name that "opencl:0", "opencl:mali" or "cuda:0" is here; "": nobody has such devices.
 absl::StatusOr<std::string> driven_target(Transaction& tx, const std::string& asked) {
   constexpr char kField[] = "spec.target";
   ASSIGN_OR_RETURN(const DrivenDevices devices, driven_devices(tx, asked));
   if (devices.targets.size() == 1) return *devices.targets.begin();
-  if (devices.all.empty() && absl::StartsWith(asked, "opencl:")) {
+  const bool driven = absl::StartsWith(asked, "opencl:") || absl::StartsWith(asked, "cuda:");
+  if (devices.all.empty() && driven) {
     return bad_field(kField, concat("no agent has registered a device that '", beginning(asked, 100),
                                     "' could be: start `loopwright agent --device ",
                                     beginning(asked, 100), ",isolation=none`, and ask again when "
@@ -132,8 +133,8 @@ absl::StatusOr<std::string> find_asked(Transaction& tx, const std::string& asked
   }
   return bad_field(kField, concat("'", beginning(asked, 100), "' can never be: want one of ", known,
                                   ", a device's target, a target's id (64 hexadecimal digits), "
-                                  "opencl:NUMBER or opencl:NAME of a registered device, or "
-                                  "devices/NAME (see `loopwright devices`)"));
+                                  "opencl:NUMBER or opencl:NAME (or cuda: likewise) of a registered "
+                                  "device, or devices/NAME (see `loopwright devices`)"));
 }
 
 // What no device that there is can measure: its client hears of it now.

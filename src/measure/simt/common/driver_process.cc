@@ -1,4 +1,4 @@
-#include "src/measure/simt/driver_process.h"
+#include "src/measure/simt/common/driver_process.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,0 +1,222 @@
+// The fake driver's programs: modules, functions, launches (fake_cuda.cc).
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/drivers/fake_cuda.h"
+
+#ifdef LW_FAKE_CUDA_INTERPRETS
+#include "src/build/ptx/interpret.h"
+#endif
+
+using namespace fake_cuda;  // NOLINT: the driver's functions are in none
+
+namespace {
+
+constexpr char kCubin[] = "FAKECUBIN\n";
+
+std::vector<FakeFunction*> functions;
+
+bool parse_entries(FakeModule* module) {
+  const std::string& text = module->source;
+  if (text.find(".version") == std::string::npos || text.find(".target") == std::string::npos ||
+      text.find("flaot") != std::string::npos) {
+    return false;
+  }
+  constexpr char kWord[] = ".entry ";
+  for (size_t at = text.find(kWord); at != std::string::npos; at = text.find(kWord, at + 1)) {
+    const size_t open = text.find('(', at), close = text.find(')', at), body = text.find('{', at);
+    if (open == std::string::npos || close == std::string::npos || body == std::string::npos) {
+      return false;
+    }
+    FakeEntry entry;
+    for (size_t p = text.find(".param", open); p < close; p = text.find(".param", p + 1)) {
+      ++entry.parameters;
+    }
+    const size_t most = text.find(".maxntid ", close);
+    if (most < body) {
+      entry.most_threads = static_cast<unsigned>(std::atoi(text.c_str() + most + 9));
+    }
+    std::string name = text.substr(at + sizeof kWord - 1, open - at - sizeof kWord + 1);
+    name.erase(std::remove(name.begin(), name.end(), ' '), name.end());
+    module->entries[name] = entry;
+  }
+  return !module->entries.empty();
+}
+
+#ifdef LW_FAKE_CUDA_INTERPRETS
+// A kernel, by the interpreter of PTX: 0, or the error that it ends with.
+int run_entry(const std::string& source, const std::string& name, unsigned groups, unsigned items,
+              unsigned shared, const std::vector<uint64_t>& parameters) {
+  static std::map<std::string, absl::StatusOr<lw::PtxModule>> parsed;
+  auto it = parsed.find(source);
+  if (it == parsed.end()) it = parsed.emplace(source, lw::parse_ptx(source)).first;
+  const absl::StatusOr<lw::PtxModule>& module = it->second;
+  if (!module.ok()) misuse("PTX: %s", std::string(module.status().message()).c_str());
+  lw::PtxLaunch launch;
+  launch.entry = name;
+  launch.groups[0] = groups;
+  launch.items[0] = items;
+  launch.shared_bytes = shared;
+  for (const uint64_t value : parameters) {
+    launch.parameters.push_back(lw::ptx_pointer(reinterpret_cast<const void*>(value)));
+  }
+  std::vector<lw::PtxMemory> memory;
+  for (const auto& [address, bytes] : allocations) {
+    memory.push_back({address, static_cast<int64_t>(bytes), true});
+  }
+  lw::PtxOptions options;
+  options.step_limit = 20'000'000;
+  const absl::Status status = lw::interpret_ptx(*module, launch, memory, options);
+  record("run_entry %s: %s", name.c_str(), status.ToString().c_str());
+  if (absl::IsResourceExhausted(status)) hanging = true;
+  return status.ok() || absl::IsResourceExhausted(status) ? 0 : 700;
+}
+#else
+// NOTE: nothing is executed here until there is an interpreter of PTX to link: then this function
+// goes, and the one above, which is the whole of its use, stays. Until then the two kernels of
+// tests/measure/cuda_programs.h are computed whatever their text says, but for the words behind
+// "fake:" that say what the text does otherwise.
+int run_entry(const std::string& source, const std::string& name, unsigned, unsigned, unsigned,
+              const std::vector<uint64_t>& parameters) {
+  constexpr int kRows = 20, kColumns = 24, kInner = 16;
+  const auto at = [&](size_t i) { return reinterpret_cast<float*>(parameters.at(i)); };
+  if (name == "pack") {
+    std::copy_n(at(0), kInner * kColumns, at(1));
+    return 0;
+  }
+  if (source.find("fake:product") == std::string::npos) return 0;
+  if (does(source, "endless")) hanging = true;
+  const int inner = does(source, "wrong") ? kInner - 1 : kInner;
+  for (int i = does(source, "partial") ? 1 : 0; i < kRows; ++i) {
+    for (int j = 0; j < kColumns; ++j) {
+      float sum = 0;
+      for (int k = 0; k < inner; ++k) sum += at(0)[kInner * i + k] * at(1)[kColumns * k + j];
+      at(2)[kColumns * i + j] = sum;
+    }
+  }
+  at(3)[0] = 0;
+  if (does(source, "aside")) at(3)[16] = 0;
+  if (does(source, "beside")) at(2)[kRows * kColumns] = 0;
+  if (does(source, "before")) at(2)[-1] = 0;
+  if (does(source, "input")) at(1)[32] = 0;
+  return 0;
+}
+#endif
+
+void run_kernel(const FakeFunction& f, unsigned groups, unsigned items, unsigned shared,
+                const std::vector<uint64_t>& parameters) {
+  if (sticky != 0) return;
+  const std::string& source = f.module->source;
+  const uint64_t start = clock_ns(), takes_ns = does(source, "slow") ? 200'000 : 5'000;
+  device_ns += takes_ns;
+  for (const uint64_t value : parameters) need_memory("a kernel", value, 1);
+  if (does(source, "launch_dies")) raise(SIGSEGV);
+  if (does(source, "hang")) hanging = true;
+  if (does(source, "lost")) sticky = kLost;
+  if (const int error = launch_error(source); error >= 700 && error != 701) sticky = error;
+  if (sticky == 0) sticky = run_entry(source, f.name, groups, items, shared, parameters);
+  while (clock_ns() - start < takes_ns) {}
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuModuleLoadDataEx(FakeModule** module, const char* image, unsigned count, const int* options,
+                       void** values) {
+  const bool cubin = std::strncmp(image, kCubin, sizeof kCubin - 1) == 0;
+  record("cuModuleLoadDataEx image=%s options=%u", cubin ? "cubin" : "ptx", count);
+  if (const int error = in_context("cuModuleLoadDataEx")) return error;
+  char* log = nullptr;
+  size_t room = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == 5) log = static_cast<char*>(values[i]);
+    if (options[i] == 6) room = reinterpret_cast<size_t>(values[i]);
+  }
+  const auto refuse = [&](int error, const char* why) {
+    if (log != nullptr) std::snprintf(log, room, "%s", why);
+    return error;
+  };
+  FakeModule loaded;
+  loaded.source = cubin ? image + sizeof kCubin - 1 : image;
+  const size_t first = loaded.source.find_first_not_of(" \n");
+  if (first == std::string::npos) return kInvalidImage;
+  if (!cubin && loaded.source[first] != '.' && loaded.source[first] != '/') return kNoBinary;
+  if (cubin && !setting("refuse_cubin").empty()) return kNoBinary;
+  if (!cubin && !setting("refuse_ptx").empty()) return refuse(222, "ptxas fatal: version");
+  if (!parse_entries(&loaded)) return refuse(kInvalidPtx, "ptxas fatal: line 1: what is this?");
+  *module = made(new FakeModule(std::move(loaded)));
+  return 0;
+}
+int cuModuleUnload(FakeModule* module) {
+  record("cuModuleUnload");
+  if (const int error = in_context("cuModuleUnload")) return error;
+  for (FakeFunction* f : functions) {
+    if (f->module == module) handles.erase(f);
+  }
+  gone("cuModuleUnload", module);
+  return 0;
+}
+int cuModuleGetFunction(FakeFunction** function, FakeModule* module, const char* name) {
+  record("cuModuleGetFunction name=%s", name);
+  if (const int error = in_context("cuModuleGetFunction")) return error;
+  need_handle("cuModuleGetFunction", module);
+  const auto it = module->entries.find(name);
+  if (it == module->entries.end()) return kNotFound;
+  *function = made(new FakeFunction{module, name, it->second});
+  functions.push_back(*function);
+  return 0;
+}
+int cuFuncGetAttribute(int* value, int attribute, FakeFunction* f) {
+  record("cuFuncGetAttribute attribute=%d", attribute);
+  need_handle("cuFuncGetAttribute", f);
+  const int most = static_cast<int>(f->entry.most_threads);
+  *value = attribute == 0 ? (does(f->module->source, "crowded") ? 8 : most) : 0;
+  return in_context("cuFuncGetAttribute");
+}
+int cuFuncSetAttribute(FakeFunction* f, int attribute, int value) {
+  record("cuFuncSetAttribute attribute=%d value=%d", attribute, value);
+  need_handle("cuFuncSetAttribute", f);
+  if (attribute == 8) f->dynamic_shared = value;
+  return in_context("cuFuncSetAttribute");
+}
+int cuLaunchKernel(FakeFunction* f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned x,
+                   unsigned y, unsigned z, unsigned shared, FakeStream* stream, void** parameters,
+                   void** extra) {
+  need_handle("cuLaunchKernel", f);
+  record("cuLaunchKernel name=%s grid=%u,%u,%u block=%u,%u,%u shared=%u", f->name.c_str(), grid_x,
+         grid_y, grid_z, x, y, z, shared);
+  if (const int error = in_context("cuLaunchKernel")) return error;
+  if (extra != nullptr) misuse("cuLaunchKernel: parameters in two ways");
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || x == 0 || y != 1 || z != 1) {
+    misuse("cuLaunchKernel: a grid or block that is none");
+  }
+  if (x > limit("threads", 1024) || shared > limit("shared", 232'448)) {
+    misuse("cuLaunchKernel: a block beyond the device's limits");
+  }
+  if (shared > static_cast<unsigned>(f->dynamic_shared)) {
+    misuse("cuLaunchKernel: shared memory that was not asked for");
+  }
+  if (x > f->entry.most_threads) return kInvalidValue;
+  std::vector<uint64_t> values;
+  for (int i = 0; i < f->entry.parameters; ++i) {
+    if (parameters[i] == nullptr) {
+      misuse("cuLaunchKernel: too few parameters for %s", f->name.c_str());
+    }
+    values.push_back(*static_cast<const uint64_t*>(parameters[i]));
+    need_memory("cuLaunchKernel", values.back(), 1);
+  }
+  if (parameters[values.size()] != nullptr) {
+    misuse("cuLaunchKernel: too many parameters for %s", f->name.c_str());
+  }
+  const int error = launch_error(f->module->source);
+  if (error == 701 || (error > 0 && error < 700)) return error;
+  put(stream, [=] { run_kernel(*f, grid_x, x, shared, values); });
+  return 0;
+}
+
+}  // extern "C"
