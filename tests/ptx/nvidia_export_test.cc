@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/build/build.h"
-#include "src/build/ptx/assemble.h"
+#include "src/build/ptx/assembler/assemble.h"
 #include "src/build/ptx/export/export.h"
 #include "src/build/simt/program.h"
 #include "tests/support/drivers/exported_folder.h"

@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/ptx/assemble.h"
+#include "src/build/ptx/assembler/assemble.h"
 #include "src/build/ptx/build_nvidia.h"
 #include "src/build/ptx/export/export.h"
 #include "src/build/ptx/ptx_program.h"

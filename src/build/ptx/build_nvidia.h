@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/build/build.h"
-#include "src/build/ptx/assemble.h"
+#include "src/build/ptx/assembler/assemble.h"
 
 namespace lw {
 

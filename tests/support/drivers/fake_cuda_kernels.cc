@@ -9,7 +9,7 @@
 #include "tests/support/drivers/fake_cuda.h"
 
 #ifdef LW_FAKE_CUDA_INTERPRETS
-#include "src/build/ptx/interpret.h"
+#include "src/build/ptx/interpreter/interpret.h"
 #endif
 
 using namespace fake_cuda;  // NOLINT: the driver's functions are in none

@@ -1,4 +1,4 @@
-#include "src/build/ptx/assemble.h"
+#include "src/build/ptx/assembler/assemble.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,8 +15,8 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
-#include "src/build/ptx/ptxas_report.h"
-#include "src/build/ptx/run_program.h"
+#include "src/build/ptx/assembler/ptxas_report.h"
+#include "src/build/ptx/assembler/run_program.h"
 
 namespace lw {
 namespace {

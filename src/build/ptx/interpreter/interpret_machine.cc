@@ -1,5 +1,5 @@
 // Runs blocks and warps (interpret_machine.h), and what is asked of a warp's state.
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
 
 namespace lw::ptx_interpreter {
 namespace {

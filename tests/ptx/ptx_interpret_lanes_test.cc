@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/lower/ptx_text.h"
+#include "tests/ptx/ptx_text.h"
 
 namespace lw {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret.h"
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 namespace lw::ptx_interpreter {
 

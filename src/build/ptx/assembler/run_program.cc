@@ -1,4 +1,4 @@
-#include "src/build/ptx/run_program.h"
+#include "src/build/ptx/assembler/run_program.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // What decoders of all instructions share (interpret_decode.h), and which one takes which.
-#include "src/build/ptx/interpret_decode.h"
+#include "src/build/ptx/interpreter/interpret_decode.h"
 
 #include <bit>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
 
 namespace lw::ptx_interpreter {
 namespace {

@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret.h"
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_decode.h"
-#include "src/build/ptx/interpret_lex.h"
+#include "src/build/ptx/interpreter/interpret.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_decode.h"
+#include "src/build/ptx/interpreter/interpret_lex.h"
 
 namespace lw::ptx_interpreter {
 namespace {

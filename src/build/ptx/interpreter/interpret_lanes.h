@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 namespace lw::ptx_interpreter {
 

@@ -1,4 +1,4 @@
-#include "src/build/ptx/interpret_lex.h"
+#include "src/build/ptx/interpreter/interpret_lex.h"
 
 #include <bit>
 #include <cctype>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "src/build/ptx/interpret.h"
+#include "src/build/ptx/interpreter/interpret.h"
 
 namespace lw::ptx_interpreter {
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
 
 namespace lw::ptx_interpreter {
 

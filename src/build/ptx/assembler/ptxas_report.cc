@@ -1,4 +1,4 @@
-#include "src/build/ptx/ptxas_report.h"
+#include "src/build/ptx/assembler/ptxas_report.h"
 
 #include <algorithm>
 #include <charconv>

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "src/build/ptx/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
 
 namespace lw::ptx_interpreter {
 
