@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "cost_model/simt/matrices.h"
+#include "cost_model/simt/together.h"
 #include "schedules/targets/simt/simt_target.h"
 
 namespace lw::cost::simt {
@@ -25,12 +26,6 @@ const Loop* loop_at(const Nest& nest, const Analysis& analysis, const StageCost&
   const StageCost* owner = &cost;
   while (owner->host >= 0 && l < owner->depth) owner = &analysis.stages[owner->host];
   return &nest.stages[owner->stage].loops[l - owner->depth];
-}
-
-const StageCost& root_of(const Analysis& analysis, const StageCost& cost) {
-  const StageCost* root = &cost;
-  while (root->host >= 0) root = &analysis.stages[root->host];
-  return *root;
 }
 
 // How a stage's work is dealt to a group's items, and how a step to the next item moves its axes.
@@ -53,43 +48,6 @@ double product(const std::vector<double>& values) {
 
 std::vector<double> box_of(const StageCost& cost, int position) {
   return {cost.box_at(position), cost.box_at(position) + cost.axes()};
-}
-
-int item_loop(const Stage& stage) {
-  for (size_t l = 0; l < stage.loops.size(); ++l) {
-    if (stage.loops[l].kind == LoopKind::kItem) return static_cast<int>(l);
-  }
-  return -1;
-}
-
-// What is touched where a group's items walk through the loops inside of theirs together: the
-// analysis of such nests but for times. `walks`: whether any do.
-Analysis together(const Nest& processor, const Analysis& analysis, bool* walks) {
-  Nest nest = processor;
-  Analysis result;
-  std::vector<bool> moved(nest.stages.size(), false);
-  for (size_t s = 0; s < nest.stages.size(); ++s) {
-    Stage& stage = nest.stages[s];
-    const int items = item_loop(stage), tile = tile_begin(stage);
-    if (stage.place != Place::kRoot || items < 1 || items + 1 >= tile) continue;
-    for (Stage& other : nest.stages) {
-      const bool here = other.place == Place::kAt && other.host == static_cast<int>(s);
-      if (here && other.loop == stage.loops[items].name) other.loop = stage.loops[items - 1].name;
-    }
-    std::rotate(stage.loops.begin() + items, stage.loops.begin() + items + 1,
-                stage.loops.begin() + tile);
-    moved[s] = *walks = true;
-  }
-  if (!*walks) return result;
-  find_chains(nest, result);
-  for (size_t c = 0; c < result.stages.size(); ++c) {
-    // Accumulators stay in registers.
-    StageCost& cost = result.stages[c];
-    if (moved[cost.stage]) cost.run = std::min(cost.run, std::max(0, analysis.stages[c].run - 1));
-  }
-  find_arrays(nest, result);
-  find_traffic(nest, result);
-  return result;
 }
 
 // One root stage, and what stands at its loops.

@@ -33,7 +33,7 @@ absl::StatusOr<Limits> limits_of(const Judged& judged, double budget_s) {
   const Task& task = *judged.task;
   const absl::StatusOr<RunsOn> device = find_device(task);
   if (device.ok() && *device == RunsOn::kSimulator) return simulated_limits(*task.target());
-  if (device.ok() && *device == RunsOn::kDriver) {
+  if (device.ok() && (*device == RunsOn::kDriver || *device == RunsOn::kEstimate)) {
     ASSIGN_OR_RETURN(const int units, driven_units(*task.target()));
     return nominal_limits(*judged.program, judged.work, *task.target(), units);
   }

@@ -51,6 +51,11 @@ Executable::~Executable() = default;
 absl::StatusOr<std::unique_ptr<Executable>> Executable::create(const Task& task,
                                                                const Choice& choice) {
   ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
+  if (device == RunsOn::kEstimate) {
+    return absl::NotFoundError(concat("no device for target '", task.target()->name,
+                                      "': there is no GPU here that could run the kernel; `tune` ",
+                                      "estimates without one, `export` and `show` need none"));
+  }
   ASSIGN_OR_RETURN(Artifact artifact, build(task, choice));
   std::unique_ptr<Executable> executable = std::unique_ptr<Executable>(new Executable);
   if (device == RunsOn::kEmulator) {

@@ -223,6 +223,10 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
     RETURN_IF_ERROR(check_memory(task));
     return RunsOn::kSimulator;
   }
+  if (is_estimated(*task.target())) {
+    RETURN_IF_ERROR(check_memory(task));
+    return RunsOn::kEstimate;
+  }
   if (const absl::Status driven = check_driven(*task.target());
       !absl::IsUnimplemented(driven)) {
     RETURN_IF_ERROR(driven);
@@ -254,6 +258,7 @@ TimeKind time_kind(RunsOn device) {
   switch (device) {
     case RunsOn::kHost:
     case RunsOn::kDriver: return TimeKind::kMeasured;
+    case RunsOn::kEstimate:
     case RunsOn::kEmulator: return TimeKind::kEstimated;
     case RunsOn::kSimulator: return TimeKind::kSimulated;
   }

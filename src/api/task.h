@@ -40,9 +40,10 @@ absl::Status check_measurable(const Program& program, double present);
 // Where the task's kernels can run: in this process, or, being for another architecture, under an
 // emulator (measure/cpu/emulator.h), where they are verified but their times are estimates, or on a
 // machine that is simulated here (measure/npu), whose times are exact, or on a device that a driver of
-// this machine has (measure/simt). Errors as check_runs_here's;
-// kNotFound also says what the emulator lacks.
-enum class RunsOn { kHost, kEmulator, kSimulator, kDriver };
+// this machine has (measure/simt, measure/cuda), or, being for a GPU that is not here, nowhere: times
+// are estimates, and the emulator of many threads judges results (measure/cuda/estimated.h). Errors
+// as check_runs_here's; kNotFound also says what the emulator lacks.
+enum class RunsOn { kHost, kEmulator, kSimulator, kDriver, kEstimate };
 absl::StatusOr<RunsOn> find_device(const Task& task);
 // Of the times that are had there.
 TimeKind time_kind(RunsOn device);

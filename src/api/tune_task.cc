@@ -13,6 +13,7 @@
 #include "src/base/message.h"
 #include "src/expr/expr.h"
 #include "src/lower/lower.h"
+#include "src/measure/cuda/estimated.h"
 #include "src/measure/emulated.h"
 #include "src/measure/machine/limits.h"
 #include "src/measure/memory.h"
@@ -126,6 +127,9 @@ absl::StatusOr<std::unique_ptr<Measurer>> make_measurer(const Task& task, LocalO
   if (options.exec.empty()) {
     ASSIGN_OR_RETURN(const RunsOn device, find_device(task));
     emulated = device == RunsOn::kEmulator;
+    if (device == RunsOn::kEstimate) {
+      return make_estimating_measurer(*task.program(), *task.target(), options);
+    }
   }
   if (!is_simulated(*task.target())) {
     options.reference = reference_kernel(task.start(), options.stop);

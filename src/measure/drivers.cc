@@ -20,6 +20,7 @@
 #include "src/measure/local.h"
 #include "src/measure/npu/npu_device.h"
 #include "src/measure/npu/simulation.h"
+#include "src/measure/simt/common/device_target.h"
 #include "src/measure/simt/opencl_call.h"
 #include "src/measure/simt/opencl_device.h"
 #include "src/measure/simt/opencl_devices.h"
@@ -126,7 +127,13 @@ absl::Status check_driven(const Target& target) {
   return row->driver(target).status();
 }
 
+bool is_estimated(const Target& target) {
+  return target.architecture == kNvidiaArchitecture && device_name_of(target).empty() &&
+         !check_driven(target).ok();
+}
+
 absl::StatusOr<int> driven_units(const Target& target) {
+  if (is_estimated(target)) return units_of(target);
   RETURN_IF_ERROR(check_driven(target));
   ASSIGN_OR_RETURN(const DeviceDriver driver, find_row(target)->driver(target));
   return std::max(driver.units, 1);

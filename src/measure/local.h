@@ -38,6 +38,9 @@ bool is_simulated(const Target& target);
 // Whether a driver of this machine has the target's: kUnimplemented where its architecture's kernels
 // run on no driver's devices, else what there is not.
 absl::Status check_driven(const Target& target);
+// Whether times of its kernels are estimated: it is a kind of GPU, named by no device, and there is
+// none here.
+bool is_estimated(const Target& target);
 // How many of its units a kernel computes on at once: all. Errors as check_driven.
 absl::StatusOr<int> driven_units(const Target& target);
 // The artifact on that driver's device. REQUIRES: check_driven(target); the artifact is for it.

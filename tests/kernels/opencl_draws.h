@@ -18,6 +18,7 @@
 #include "tests/kernels/random_shapes.h"
 #include "tests/support/close_results.h"
 #include "tests/support/files.h"
+#include "tests/support/program.h"
 #include "tests/support/scheduled_kernels.h"
 
 namespace lw {

@@ -60,6 +60,12 @@ absl::StatusOr<DeviceDriver> cuda_driver(const Target& target) {
   driver.shut_in = false;                  // the driver opens files and starts threads as it likes
   driver.units = units_of(target);
   driver.weighed = false;                  // what a call costs here says little of a GPU's time
+  // Builders start the assembler, which no confined process may.
+  driver.compiler = [](Workbench&) -> Compiler {
+    return [](const Artifact& artifact) -> absl::StatusOr<Compiled> {
+      return Compiled{artifact, false};
+    };
+  };
   driver.open = [device](Workbench& bench) -> absl::StatusOr<std::unique_ptr<Device>> {
     // What the driver compiles of candidates, of which there are thousands, nobody wants again.
     setenv("CUDA_CACHE_DISABLE", "1", /*overwrite=*/0);

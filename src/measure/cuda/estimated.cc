@@ -62,7 +62,7 @@ class Emulation {
     for (int tensor : arguments(program)) {
       const bool input = program.tensors[tensor].role == Role::kInput;
       data_.push_back(input ? random_input(program, tensor, seed_, /*integers=*/false)
-                            : Data(bytes(program.tensors[tensor])));
+                            : Data{std::vector<std::byte>(bytes(program.tensors[tensor]))});
       is_input_.push_back(input);
     }
   }
@@ -88,9 +88,9 @@ class Emulation {
     std::vector<void*> pointers;
     std::vector<const std::byte*> inputs, outputs;
     for (size_t i = 0; i < data_.size(); ++i) {
-      if (!is_input_[i]) std::fill(data_[i].begin(), data_[i].end(), kUnwritten);
-      pointers.push_back(data_[i].data());
-      (is_input_[i] ? inputs : outputs).push_back(data_[i].data());
+      if (!is_input_[i]) std::fill(data_[i].bytes.begin(), data_[i].bytes.end(), kUnwritten);
+      pointers.push_back(data_[i].bytes.data());
+      (is_input_[i] ? inputs : outputs).push_back(data_[i].bytes.data());
     }
     if (const absl::Status ran = emulate(kernel, pointers.data(), options); !ran.ok()) {
       outcome->verdict = Verdict::kWrongResult;

@@ -1,0 +1,146 @@
+// Kernels for NVIDIA's GPUs without one: schedules that are drawn from the spaces of sm_80 and sm_90a,
+// of the library's operators and programs that fuse, at extents that are drawn, are right and without
+// a race on the emulator of many threads, their PTX is right on its interpreter, in other orders of
+// warps too, and the assembler takes it.
+//
+// LW_SHAPES: programs of each operator; LW_DRAWS: schedules of each; LW_SEED; LW_ASSEMBLED: of how many
+// kernels one is assembled.
+#include <cstdio>
+
+#include "src/build/ptx/assembler/assemble.h"
+#include "src/build/ptx/ptx_program.h"
+#include "src/kernel/groups.h"
+#include "tests/kernels/opencl_draws.h"
+#include "tests/ptx/printed_program.h"
+#include "tests/support/program.h"
+
+namespace lw {
+namespace {
+
+constexpr double kMostPrintedFlops = 1e5;  // emulator and interpreter are slow
+
+// Products of matrices, whose operands are what instructions take.
+constexpr std::string_view kMatrices = R"(
+op bf16_matmul(M = 64, N = 64, K = 64) {
+  in A: bf16[M, K]
+  in B: bf16[K, N]
+  out C[i: M, j: N] = sum[k: K](cast(f32, A[i, k]) * cast(f32, B[k, j]))
+}
+op f16_matmul_gelu(M = 64, N = 64, K = 64) {
+  in A: f16[M, K]
+  in B: f16[N, K]
+  in b: f32[N]
+  C[i: M, j: N] = sum[k: K](cast(f32, A[i, k]) * cast(f32, B[j, k]))
+  out D[i: M, j: N] = cast(f16, max(C[i, j] + b[j], 0.0))
+}
+op bf16_batch(B = 3, M = 24, N = 40, K = 48) {
+  in X: bf16[B, M, K]
+  in Y: bf16[B, K, N]
+  out C[b: B, i: M, j: N] = sum[k: K](cast(f32, X[b, i, k]) * cast(f32, Y[b, k, j]))
+}
+op i8_matmul(M = 64, N = 64, K = 64) {
+  in A: i8[M, K]
+  in B: i8[N, K]
+  out C[i: M, j: N] = sum[k: K](cast(i32, A[i, k]) * cast(i32, B[j, k]))
+}
+op u8_matmul(M = 64, N = 64, K = 64) {
+  in A: u8[M, K]
+  in B: i8[K, N]
+  out C[i: M, j: N] = sum[k: K](cast(i32, A[i, k]) * cast(i32, B[k, j]))
+}
+op f64_matmul(M = 32, N = 32, K = 32) {
+  in A: f64[M, K]
+  in B: f64[K, N]
+  out C[i: M, j: N] = sum[k: K](A[i, k] * B[k, j])
+}
+op bf16_conv(N = 1, H = 8, W = 8, CI = 16, CO = 16) {
+  in X: bf16[N, H + 2, W + 2, CI]
+  in F: bf16[3, 3, CI, CO] const
+  out Y[n: N, y: H, x: W, o: CO] = sum[r: 3, s: 3, c: CI](
+      cast(f32, X[n, y + r, x + s, c]) * cast(f32, F[r, s, c, o]))
+}
+)";
+
+struct PrintedTally {
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, assembled = 0, spilled = 0;
+  ~PrintedTally() {
+    std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, %d assembled, "
+                "%d of them spill\n",
+                programs, kernels, groups, matrices, assembled, spilled);
+  }
+};
+
+class Printed {
+ public:
+  void hold(const HeldProgram& held, std::shared_ptr<const Target> target, Rng& rng) {
+    SCOPED_TRACE(held.name + " on " + target->name);
+    const DrawnSpace space(held.program, target);
+    ++tally_.programs;
+    const int64_t draws = setting("LW_DRAWS", 2);
+    for (int64_t k = 0; k < draws; ++k) {
+      const std::optional<Scheduled> drawn = space.draw(k % 2 == 0, rng);
+      if (!drawn) continue;
+      ++tally_.kernels;
+      tally_.groups += has_groups(drawn->kernel);
+      tally_.matrices += has_op(drawn->kernel.body, Op::kMatrixProduct);
+      hold_kernel(held, *target, *drawn);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  const PrintedTally& tally() const { return tally_; }
+
+ private:
+  void hold_kernel(const HeldProgram& held, const Target& target, const Scheduled& drawn) {
+    ASSERT_EQ(emulated_wrong(drawn.kernel, held, ItemOrder::Kind::kShuffled), "")
+        << drawn.schedule << print(drawn.kernel);
+    const absl::StatusOr<SimtProgram> program = ptx_program(drawn.kernel, target);
+    ASSERT_TRUE(program.ok()) << program.status() << drawn.schedule;
+    for (const uint64_t seed : {uint64_t{0}, uint64_t{7}}) {
+      CallMemory memory(held.in, result_bytes(*held.program));
+      PtxOptions options;
+      options.seed = seed;
+      const absl::Status ran = run_printed(*program, memory.pointers.data(), options);
+      ASSERT_TRUE(ran.ok()) << ran << "\n" << drawn.schedule << program->source;
+      ASSERT_EQ(wrong_result(held, memory.results()), "")
+          << drawn.schedule << print(drawn.kernel) << program->source;
+    }
+    if (ptxas_version().empty() || tally_.kernels % setting("LW_ASSEMBLED", 8) != 0) return;
+    const absl::StatusOr<Assembled> assembled = assemble(program->source, program->options);
+    ASSERT_TRUE(assembled.ok()) << assembled.status() << drawn.schedule << program->source;
+    ++tally_.assembled;
+    for (const Assembled::Facts& facts : assembled->facts) {
+      if (facts.spill_store_bytes + facts.spill_load_bytes == 0) continue;
+      ++tally_.spilled;
+      break;
+    }
+  }
+
+  PrintedTally tally_;
+};
+
+std::shared_ptr<const Target> either_gpu(Rng& rng) {
+  return std::make_shared<const Target>(
+      *find_target(rng.below(2) == 0 ? "nvidia_sm80" : "nvidia_sm90a"));
+}
+
+TEST(PrintedKernels, AreRightAndAssemble) {
+  Printed printed;
+  for_each_held(library_and_fused_ops(), 1, kMostPrintedFlops, either_gpu,
+                [&](const HeldProgram& held, std::shared_ptr<const Target> target, Rng& rng) {
+                  printed.hold(held, std::move(target), rng);
+                });
+  EXPECT_GT(printed.tally().groups, 20);
+}
+
+TEST(PrintedKernels, MultiplyMatrices) {
+  Printed printed;
+  const std::vector<OpDefinition> ops = parse_module(std::string(kMatrices), "matrices").value().ops;
+  for_each_held(ops, 4, 8 * kMostPrintedFlops, either_gpu,
+                [&](const HeldProgram& held, std::shared_ptr<const Target> target, Rng& rng) {
+                  printed.hold(held, std::move(target), rng);
+                });
+  EXPECT_GT(printed.tally().matrices, 4);
+}
+
+}  // namespace
+}  // namespace lw
