@@ -66,6 +66,22 @@ struct PtxLaunch {
 };
 std::string ptx_pointer(const void* address);  // as a parameter's bytes
 
+// What a tensor map's 128 bytes hold, for the interpreter: what cuTensorMapEncodeTiled is asked for.
+// Numbers of `type` and `swizzle` are the driver's (CUtensorMapDataType, CUtensorMapSwizzle).
+struct PtxTensorMap {
+  static constexpr uint32_t kMagic = 0x6d617054;
+  uint32_t magic = kMagic;
+  uint8_t type = 0, rank = 1, swizzle = 0, nan_fill = 0;
+  uint64_t address = 0;
+  std::array<uint64_t, 5> dims = {1, 1, 1, 1, 1};          // of elements, the innermost first
+  std::array<uint64_t, 4> strides = {0, 0, 0, 0};          // bytes, of dims 1 ...
+  std::array<uint16_t, 5> box = {1, 1, 1, 1, 1};
+  std::array<uint16_t, 5> element_strides = {1, 1, 1, 1, 1};
+};
+int64_t ptx_tensor_element_bytes(const PtxTensorMap& map);  // 0: the type is none
+// The bytes; kInvalidArgument where the driver would refuse, or the interpreter has no such map.
+absl::StatusOr<std::string> encode_tensor_map(const PtxTensorMap& map);
+
 struct PtxOptions {
   uint64_t seed = 0;                       // of the order of blocks and warps; 0: ascending
   int64_t step_limit = int64_t{1} << 33;   // instructions of threads, in the whole launch

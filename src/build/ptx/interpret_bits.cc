@@ -173,14 +173,21 @@ void decode_logic(Decoder& d) {
   const bool one = root == "not";
   d.expect_operands(one ? 2 : 3);
   d.in.op[0] = d.destination(0, type);
+  if (type == kPred) {
+    bool not_a = false, not_b = false;
+    d.in.op[1] = d.predicate(1, &not_a);
+    d.in.op[2] = one ? d.in.op[1] : d.predicate(2, &not_b);
+    const int table = one ? 3 : root == "and" ? 8 : root == "or" ? 14 : 6;
+    for (int i = 0; i < 4; ++i) {
+      const int from = i ^ (not_a ? one ? 3 : 2 : 0) ^ (not_b ? 1 : 0);
+      d.in.number[0] |= int64_t{table >> from & 1} << i;
+    }
+    d.in.run = run_predicate_logic;
+    return;
+  }
   d.in.op[1] = d.source(1, type);
   d.in.op[2] = one ? d.in.op[1] : d.source(2, type);
-  if (type == kPred) {
-    d.in.number[0] = one ? 3 : root == "and" ? 8 : root == "or" ? 14 : 6;
-    d.in.run = run_predicate_logic;
-  } else {
-    d.in.run = logic_handler(root, type);
-  }
+  d.in.run = logic_handler(root, type);
 }
 
 void decode_count(Decoder& d) {

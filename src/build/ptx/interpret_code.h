@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -76,6 +78,10 @@ struct Slot {
   uint64_t bits = 0;                       // kConstant
   std::string name;
 };
+
+// None: no special register has this name, or the target or version has it not.
+struct Program;
+std::optional<Slot> special_slot(std::string_view name, const Program& program);
 
 struct Function {
   PtxEntry entry;

@@ -68,7 +68,7 @@ void run_compare(Warp& w, const Instruction& in, uint32_t mask) {
 }
 
 void run_select(Warp& w, const Instruction& in, uint32_t mask) {
-  const uint32_t p = w.bits[in.op[3]];
+  const uint32_t p = in.flags & 4 ? ~w.bits[in.op[3]] : w.bits[in.op[3]];
   each_lane(mask, [&](int l) {
     w.set<uint64_t>(in.op[0], l, w.get<uint64_t>(p >> l & 1 ? in.op[1] : in.op[2], l));
   });
@@ -169,8 +169,9 @@ void decode_compare(Decoder& d) {
   d.in.op[0] = d.destination(0, type);
   d.in.op[1] = d.source(1, type);
   d.in.op[2] = d.source(2, type);
-  d.in.op[3] = d.source(3, sign);
-  d.in.flags = (sign == kF32 ? 1 : 0) | (flush ? 2 : 0);
+  bool negated = false;
+  d.in.op[3] = by_sign ? d.source(3, sign) : d.predicate(3, &negated);
+  d.in.flags = (sign == kF32 ? 1 : 0) | (flush ? 2 : 0) | (negated ? 4 : 0);
   d.in.run = by_sign ? run_select_sign : run_select;
 }
 

@@ -277,7 +277,7 @@ void decode_convert(Decoder& d) {
     d.take_type({kTf32});
     d.take_type({kF32});
     d.expect_operands(2);
-    d.in.op[0] = d.destination(0, kB32);
+    d.in.op[0] = d.destination(0, kTf32);
     d.in.op[1] = d.source(1, kF32);
     d.in.run = run_tf32;
     return;
@@ -307,7 +307,9 @@ void decode_convert(Decoder& d) {
   if (flush && !single) return d.fail(".ftz is of f32");
   // Before sm_90 bf16 is only made of f32.
   const bool simple_bfloat = to == kBf16 && from == kF32 && (by == "rn" || by == "rz") && !saturate;
-  if ((to == kBf16 || from == kBf16) && !simple_bfloat &&
+  if (to == kBf16 && saturate) return d.unknown();
+  const bool widens = from == kBf16 && to == kF32;
+  if ((to == kBf16 || from == kBf16) && !simple_bfloat && !widens &&
       !(d.target_at_least(90) && d.version_at_least(78))) {
     return d.fail("bf16 has this from sm_90 and PTX 7.8 on");
   }
@@ -319,6 +321,9 @@ void decode_convert(Decoder& d) {
   d.in.number[3] = bytes_of(d.type_of(d.in.op[0]));
   if (is_integer(to) && is_integer(from)) {
     if (!by.empty()) return d.fail("a rounding stands between integers");
+    if (saturate && least_of(to) <= least_of(from) && most_of(to) >= most_of(from)) {
+      return d.fail("nothing can be out of range");
+    }
     d.in.run = run_integer_to_integer;
   } else if (is_integer(to)) {
     if (!to_whole) return d.fail("the rounding .rni, .rzi, .rmi or .rpi is missing");

@@ -96,6 +96,11 @@ std::string_view Decoder::last() const {
   return statement_.modifiers.empty() ? "" : std::string_view(statement_.modifiers.back());
 }
 
+std::string_view Decoder::second() const {
+  const std::vector<std::string>& all = statement_.modifiers;
+  return at_ + 1 < all.size() ? std::string_view(all[at_ + 1]) : "";
+}
+
 bool Decoder::take(std::string_view modifier) {
   if (at_ >= statement_.modifiers.size() || peek() != modifier) return false;
   ++at_;
@@ -209,6 +214,9 @@ int32_t Decoder::source(const Operand& o, PtxType type) {
       }
       const int32_t* slot = named(o);
       if (slot == nullptr) return 0;
+      if (function_->slots[*slot].kind == Slot::Kind::kSpecial && root() != "mov") {
+        fail(concat(o.name, ", a special register, stands where only registers may"));
+      }
       if (o.offset != 0 || !may_stand(type_of(*slot), type)) {
         fail(concat(o.name, " is of type .", name_of(type_of(*slot)), ", not .", name_of(type)));
       }
@@ -354,6 +362,15 @@ void Decoder::address_of(const Operand& o, int op_slot, int number_slot, Space s
   in.op[op_slot] = *slot;
 }
 
+bool take_scope(Decoder& d) {
+  if (d.target_at_least(90) && d.version_at_least(78) && d.take("cluster")) return true;
+  return !d.take_any({"cta", "gpu", "sys"}).empty();
+}
+
+bool take_shared(Decoder& d) {
+  return d.take("shared") || (d.version_at_least(78) && d.take("shared::cta"));
+}
+
 bool Decoder::target_at_least(int number) const {
   return std::atoi(program_.target.c_str() + 3) >= number;
 }
@@ -383,12 +400,20 @@ absl::StatusOr<Instruction> decode_statement(const Program& program, Function* f
       {"bar", decode_barrier}, {"barrier", decode_barrier}, {"shfl", decode_warp},
       {"vote", decode_warp}, {"activemask", decode_warp}, {"redux", decode_warp},
       {"cp", decode_copy}, {"mma", decode_matrix}, {"ldmatrix", decode_matrix},
-      {"stmatrix", decode_matrix},
+      {"stmatrix", decode_matrix}, {"mbarrier", decode_mbarrier}, {"mapa", decode_cluster},
+      {"elect", decode_cluster}, {"setmaxnreg", decode_cluster}, {"wgmma", decode_wgmma},
+      {"griddepcontrol", decode_flow},
       {"movmatrix", decode_matrix}};
   const auto found = kDecoders->find(statement.root);
   Decoder decoder(program, function, names, statement);
   if (found == kDecoders->end()) {
     decoder.fail("the instruction is not known");
+    return decoder.status();
+  }
+  const bool hopper = found->second == decode_mbarrier || found->second == decode_cluster ||
+                      found->second == decode_wgmma || statement.root == "griddepcontrol";
+  if (hopper && !(decoder.target_at_least(90) && decoder.version_at_least(80))) {
+    decoder.fail("this is of sm_90 and PTX 8.0");
     return decoder.status();
   }
   found->second(decoder);

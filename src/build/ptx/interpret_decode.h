@@ -59,6 +59,7 @@ class Decoder {
   std::string_view take_any(std::initializer_list<std::string_view> modifiers);  // "" if none
   std::string_view peek() const;           // "" at the end
   std::string_view last() const;           // of all modifiers
+  std::string_view second() const;         // the one after peek()
   // One of the types, else an error.
   PtxType take_type(std::initializer_list<PtxType> allowed);
   PtxType take_type_if(std::initializer_list<PtxType> allowed);  // kNone, and nothing taken
@@ -120,6 +121,10 @@ absl::StatusOr<Instruction> decode_statement(const Program& program, Function* f
                                              const Names& names, const Statement& statement);
 absl::Status statement_error(int line, std::string_view text, std::string_view what);
 
+// .cta ... .sys; .shared or .shared::cta, where the target and the version have it.
+bool take_scope(Decoder& d);
+bool take_shared(Decoder& d);
+
 void decode_move(Decoder& d);
 void decode_integer(Decoder& d);
 void decode_bits(Decoder& d);
@@ -135,6 +140,10 @@ void decode_flow(Decoder& d);
 void decode_barrier(Decoder& d);
 void decode_warp(Decoder& d);
 void decode_copy(Decoder& d);              // cp.*
+void decode_bulk(Decoder& d);              // cp.async.bulk, cp.reduce.async.bulk, st.async
+void decode_mbarrier(Decoder& d);
+void decode_cluster(Decoder& d);           // barrier.cluster, mapa, elect, setmaxnreg
+void decode_wgmma(Decoder& d);
 void decode_matrix(Decoder& d);            // mma, ldmatrix, stmatrix, movmatrix
 
 }  // namespace lw::ptx_interpreter

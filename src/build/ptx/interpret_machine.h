@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "src/base/message.h"
 #include "src/build/ptx/interpret_code.h"
@@ -41,9 +43,36 @@ struct Copy {
   int32_t bytes = 0, read_bytes = 0;       // beyond what is read come zeros
 };
 
+// From shared to global memory, in two steps.
+struct BulkStore {
+  std::function<void(std::vector<std::byte>*)> read;
+  std::function<void(const std::vector<std::byte>&)> write;
+  bool was_read = false;
+  std::vector<std::byte> data;
+};
+
 struct LaneCopies {
   std::vector<Copy> open;                  // not committed
   std::deque<std::vector<Copy>> groups;    // oldest first
+  std::vector<BulkStore> bulk_open;
+  std::deque<std::vector<BulkStore>> bulk_groups;
+};
+
+// A wgmma that has not been computed yet: of which instruction, with which operands.
+struct Product {
+  const Instruction* in = nullptr;
+  uint64_t a = 0, b = 0;                   // descriptors
+  bool accumulate = false;
+  int group = 0;                           // 0: not committed
+  bool operator==(const Product& other) const {
+    return in == other.in && a == other.a && b == other.b && accumulate == other.accumulate;
+  }
+};
+
+struct Mbarrier {
+  int64_t count = 0, pending = 0;          // arrivals of a phase, those that are missing
+  int64_t bytes = 0;                       // that are expected and have not come
+  uint64_t phase = 0;
 };
 
 struct Block;
@@ -60,6 +89,13 @@ struct Warp {
   std::vector<uint32_t> written;           // by slot, the lanes that were
   std::array<LaneCopies, 32> copies;
   std::vector<std::byte> local;            // lane after lane
+  bool bulk = false;                       // some lane has stored in bulk
+  uint32_t cluster_arrived = 0;            // lanes, at the cluster's barrier
+  std::array<uint64_t, 32> cluster_phase = {};  // when they arrived
+  std::deque<Product> products;            // oldest first
+  std::vector<uint8_t> in_flight;          // slots that are accumulators of those
+  int product_groups = 0;                  // committed ones so far
+  size_t product_count = 0;                // issued so far
   // A handler's answers to the loop that runs it.
   bool failed = false;
   int wait_barrier = -1;                   // kBarrier: the fragment waits there
@@ -116,6 +152,9 @@ struct Block {
   std::vector<std::unique_ptr<Warp>> warps;
   std::array<Barrier, 16> barriers;
   int64_t threads = 0;
+  absl::flat_hash_map<int64_t, Mbarrier> mbarriers;  // by offset
+  // What the first warp of each warpgroup to come has issued, for the others to agree.
+  absl::flat_hash_map<int, std::vector<Product>> product_log;
   std::string name() const;
 };
 
@@ -126,13 +165,18 @@ struct Machine {
   PtxOptions options;
   std::vector<PtxMemory> memory;           // sorted by address
   size_t last_memory = 0;
-  std::vector<std::byte> parameters;
+  std::vector<std::byte> parameter_storage;
+  std::byte* parameters = nullptr;         // aligned to 128
+  uint64_t parameter_bytes = 0;
+  std::vector<std::function<void()>> deliveries;  // what is under way to a barrier
+  uint64_t cluster_phase = 0;
   std::vector<std::unique_ptr<Block>> blocks;  // of the cluster that runs
   std::mt19937_64 random;
   int64_t steps = 0;
   absl::Status status;
 
   absl::Status run();
+  void deliver(size_t which);
   std::byte* global(uint64_t address, int64_t bytes, bool write);  // null: out of bounds
 
  private:
@@ -151,6 +195,18 @@ struct Machine {
   absl::Status deadlock() const;
 };
 
+uint32_t special_value(const Slot& slot, const Warp& warp, int lane);
+// The block in whose shared memory the byte lies.
+Block* owner_of(Machine* machine, const std::byte* place);
+// What a fragment polls, for reports.
+std::string waited_for(const Warp& warp, const Instruction& in, uint32_t mask);
+// Null after an error: nothing was initialized there.
+Mbarrier* mbarrier_at(Warp& warp, const Instruction& in, int lane, Space space, uint64_t address);
+void complete_bytes(Mbarrier* barrier, int64_t bytes);
+// At the end of a lane: what it stored lands. False: some of it was not even read.
+bool finish_bulk(Warp* warp, int lane);
+// Whether all warps of each warpgroup have issued the same.
+absl::Status check_products(const Block& block);
 // Lets those go on that wait at a barrier of which all arrived.
 void release_barrier(Block* block, int barrier);
 // Asynchronous copies, of one lane.

@@ -261,14 +261,14 @@ void decode_matrix(Decoder& d) {
   const bool load = root == "ldmatrix";
   const std::string_view count = d.must_take({"x1", "x2", "x4"});
   d.in.flags = d.take("trans") ? 1 : 0;
-  d.must_take({"shared", "shared::cta"});
+  if (!take_shared(d)) d.unknown();
   d.take_type({kB16});
   d.expect_operands(2);
   if (!d.ok()) return;
   if (!load && !d.target_at_least(90)) return d.fail("this is of sm_90");
   const int matrices = count[1] - '0';
-  if (load) d.destinations(0, kF16x2, matrices);
-  else d.sources(1, kF16x2, matrices);
+  if (load) d.destinations(0, kB32, matrices);
+  else d.sources(1, kB32, matrices);
   d.address(load ? 1 : 0, 0, Space::kShared);
   d.in.run = load ? run_load_matrix : run_store_matrix;
 }

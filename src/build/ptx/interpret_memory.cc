@@ -67,20 +67,18 @@ bool take_cache_modifiers(Decoder& d) {
     }
     if (d.take_any({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal",
                     "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
-                    "L1::no_allocate", "L2::evict_normal", "L2::evict_first", "L2::evict_last",
-                    "L2::64B", "L2::128B", "L2::256B"}).empty()) {
+                    "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"}).empty()) {
       break;
     }
   }
   return hint;
 }
 
-bool take_scope(Decoder& d) { return !d.take_any({"cta", "cluster", "gpu", "sys"}).empty(); }
 
 Space take_space(Decoder& d) {
   if (d.take("global")) return Space::kGlobal;
-  if (d.take("shared") || d.take("shared::cta")) return Space::kShared;
-  if (d.take("shared::cluster")) return Space::kCluster;
+  if (take_shared(d)) return Space::kShared;
+  if (d.version_at_least(78) && d.take("shared::cluster")) return Space::kCluster;
   if (d.take("local")) return Space::kLocal;
   if (d.take("param")) return Space::kParam;
   return Space::kGeneric;
@@ -177,7 +175,7 @@ void run_window(Warp& w, const Instruction& in, uint32_t mask) {
   const auto space = static_cast<Space>(in.number[1]);
   uint64_t base = 0;
   if (space == Space::kShared) base = reinterpret_cast<uint64_t>(w.block->shared) - kSharedBase;
-  if (space == Space::kParam) base = reinterpret_cast<uint64_t>(w.machine->parameters.data());
+  if (space == Space::kParam) base = reinterpret_cast<uint64_t>(w.machine->parameters);
   each_lane(mask, [&](int l) {
     const uint64_t value = w.get<uint64_t>(in.op[1], l);
     w.set<uint64_t>(in.op[0], l, in.flags & 1 ? value + base : value - base);
@@ -197,7 +195,8 @@ void decode_store(Decoder& d) { decode_access(d, false); }
 
 void decode_atomic(Decoder& d) {
   const bool result = d.root() == "atom";
-  d.take_any({"relaxed", "acquire", "release", "acq_rel"});
+  if (result) d.take_any({"relaxed", "acquire", "release", "acq_rel"});
+  else d.take_any({"relaxed", "release"});
   take_scope(d);
   const Space space = take_space(d);
   if (space == Space::kLocal || space == Space::kParam) return d.unknown();
@@ -212,8 +211,8 @@ void decode_atomic(Decoder& d) {
     const std::string_view parts = result ? "" : d.take_any({"v2", "v4"});
     vector = parts == "v2" ? 2 : parts == "v4" ? 4 : 1;
     type = vector > 1 ? d.take_type({kF32}) : d.take_type({kU32, kS32, kU64, kF32, kF64});
-    if (vector > 1 && (!d.target_at_least(90) || space != Space::kGlobal)) {
-      return d.fail("vectors are for global memory, from sm_90 on");
+    if (vector > 1 && (!d.target_at_least(90) || !d.version_at_least(81) || space != Space::kGlobal)) {
+      return d.fail("vectors are for global memory, from sm_90 and PTX 8.1 on");
     }
   } else if (name == "min" || name == "max") {
     type = d.take_type({kU32, kS32, kU64, kS64});
@@ -251,6 +250,12 @@ void decode_atomic(Decoder& d) {
 void decode_address(Decoder& d) {
   const std::string_view root = d.root();
   if (root == "prefetch") {
+    if (d.target_at_least(90) && d.take("tensormap")) {
+      d.expect_operands(1);
+      d.address(0, 0, Space::kGeneric);
+      d.in.run = run_nothing_here;
+      return;
+    }
     const Space space = take_space(d);
     if (space != Space::kGlobal && space != Space::kGeneric) return d.unknown();
     d.must_take({"L1", "L2", "L2::evict_last", "L2::evict_normal"});

@@ -22,25 +22,6 @@
 namespace lw::ptx_interpreter {
 namespace {
 
-struct SpecialName {
-  std::string_view name;
-  Special special;
-  bool vector;                             // .x .y .z
-};
-constexpr SpecialName kSpecialNames[] = {
-    {"%tid", Special::kTid, true}, {"%ntid", Special::kNtid, true},
-    {"%ctaid", Special::kCtaid, true}, {"%nctaid", Special::kNctaid, true},
-    {"%laneid", Special::kLane, false}, {"%warpid", Special::kWarp, false},
-    {"%nwarpid", Special::kWarps, false}, {"%lanemask_eq", Special::kMaskEq, false},
-    {"%lanemask_lt", Special::kMaskLt, false}, {"%lanemask_le", Special::kMaskLe, false},
-    {"%lanemask_gt", Special::kMaskGt, false}, {"%lanemask_ge", Special::kMaskGe, false},
-    {"%clusterid", Special::kClusterId, true}, {"%nclusterid", Special::kClusters, true},
-    {"%cluster_ctaid", Special::kClusterCta, true},
-    {"%cluster_nctaid", Special::kClusterCtas, true},
-    {"%cluster_ctarank", Special::kClusterRank, false},
-    {"%cluster_nctarank", Special::kClusterSize, false},
-    {"%dynamic_smem_size", Special::kDynamicShared, false}};
-
 // Names of a block in braces, and of those around it.
 struct NameScope {
   int parent = -1;
@@ -346,26 +327,11 @@ class PtxParser : public Names {
   const int32_t* special(std::string_view name) const {
     const auto found = specials_.find(std::string(name));
     if (found != specials_.end()) return &found->second;
-    for (const SpecialName& s : kSpecialNames) {
-      const size_t size = s.name.size();
-      if (name.substr(0, size) != s.name) continue;
-      const std::string_view rest = name.substr(size);
-      Slot slot;
-      slot.kind = Slot::Kind::kSpecial;
-      slot.special = s.special;
-      slot.name = std::string(name);
-      if (s.vector) {
-        if (rest.size() != 2 || rest[0] != '.' || rest[1] < 'x' || rest[1] > 'z') continue;
-        slot.dimension = rest[1] - 'x';
-      } else if (!rest.empty()) {
-        continue;
-      }
-      slot.type = PtxType::kU32;
-      function_.slots.push_back(slot);
-      const auto number = static_cast<int32_t>(function_.slots.size()) - 1;
-      return &specials_.emplace(std::string(name), number).first->second;
-    }
-    return nullptr;
+    std::optional<Slot> slot = special_slot(name, *program_);
+    if (!slot.has_value()) return nullptr;
+    function_.slots.push_back(*std::move(slot));
+    const auto number = static_cast<int32_t>(function_.slots.size()) - 1;
+    return &specials_.emplace(std::string(name), number).first->second;
   }
 
   absl::Status resolve(const PendingBranch& b) {

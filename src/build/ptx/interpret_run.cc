@@ -88,6 +88,18 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
           warp->alive &= ~active;
           f.mask &= ~active;
           if (!end_lanes(warp)) return false;
+          if (warp->bulk) {
+            for (int lane = 0; lane < 32; ++lane) {
+              if ((active >> lane & 1) && !finish_bulk(warp, lane)) {
+                warp->fail(in, lane, "ends before its bulk stores have read shared memory");
+                return false;
+              }
+            }
+          }
+          if (!warp->products.empty()) {
+            warp->fail(in, -1, "ends before it has waited for its wgmma");
+            return false;
+          }
         }
         if (f.mask == 0) {
           fragments.erase(fragments.begin() + static_cast<int64_t>(which));
@@ -250,15 +262,17 @@ absl::Status interpret_ptx(const PtxModule& module, const PtxLaunch& launch,
   }
   // Parameters are addressed by the host's pointers too, at their own alignment.
   const int64_t bytes = entry.parameter_bytes;
-  machine.parameters.assign(static_cast<size_t>(bytes) + 128, std::byte{0});
-  machine.parameters.resize(static_cast<size_t>(bytes));
+  machine.parameter_storage.assign(static_cast<size_t>(bytes) + 128, std::byte{0});
+  const uint64_t storage = reinterpret_cast<uint64_t>(machine.parameter_storage.data());
+  machine.parameters = reinterpret_cast<std::byte*>((storage + 127) / 128 * 128);
+  machine.parameter_bytes = static_cast<uint64_t>(bytes);
   for (size_t i = 0; i < entry.parameters.size(); ++i) {
     const PtxEntry::Parameter& p = entry.parameters[i];
     const std::string& value = launch.parameters[i];
     if (static_cast<int64_t>(value.size()) != p.bytes) {
       return bad("parameter ", p.name, " has ", p.bytes, " bytes, not ", value.size());
     }
-    std::memcpy(machine.parameters.data() + p.offset, value.data(), value.size());
+    std::memcpy(machine.parameters + p.offset, value.data(), value.size());
   }
   machine.memory = memory;
   std::sort(machine.memory.begin(), machine.memory.end(),
