@@ -34,7 +34,7 @@ std::string wait_parity(const std::string& parity) {
   return text;
 }
 
-const char* const kHead = R"(.reg .pred %p, %q;
+const char* const kHopperHead = R"(.reg .pred %p, %q;
 .reg .b32 %t, %b, %s, %d, %r<8>;
 .reg .b64 %o, %x, %m;
 mov.u32 %t, %tid.x;
@@ -84,16 +84,23 @@ TEST(PtxInterpretHopper, loads_boxes) {
       PtxRun run;
       run.items = inner * 8;
       run.shared = 1024 + 4096;
+      run.pointers = 1;
       run.extra = {*map};
       run.options.deliver_early = early;
-      const absl::Status status = run_ptx(with_map(concat(kHead, R"(mov.b64 %m, map;
+      const absl::Status status =
+          run_ptx(with_map(concat(kHopperHead, R"(mov.b64 %m, map;
 cvta.param.u64 %m, %m;
-@%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], )", out.size(), R"(;
-@%p cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%s], [%m, {4, -2}], [%b];
-)", wait_parity("0"), R"(mad.lo.u32 %s, %t, 4, %s;
+@%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], )",
+                                  out.size(), R"(;
+@%p cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%s],
+  [%m, {4, -2}], [%b];
+)",
+                                  wait_parity("0"), R"(mad.lo.u32 %s, %t, 4, %s;
 ld.shared.b32 %d, [%s];
 st.global.b32 [%o], %d;
-)"), 1), run, {&out, &tensor});
+)"),
+                           1),
+                  run, {&out, &tensor});
       ASSERT_TRUE(status.ok()) << status;
       const auto got = values_of_bytes<uint16_t>(out);
       for (int r = 0; r < 16; ++r) {
@@ -116,14 +123,19 @@ TEST(PtxInterpretHopper, too_small_an_expectation_shows_poison) {
   const auto first = [&](int expected) {
     PtxRun run;
     run.shared = 2048;
-    const absl::Status status = run_ptx(ptx_text(concat(kHead, R"(ld.param.u64 %m, [p1];
-@%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], )", expected, R"(;
+    const absl::Status status =
+        run_ptx(ptx_text(concat(kHopperHead, R"(ld.param.u64 %m, [p1];
+@%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], )",
+                                expected, R"(;
 @%p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%s], [%m], 128, [%b];
 @%p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%s+128], [%m], 128, [%b];
-)", wait_parity("0"), R"(ld.shared.b32 %d, [%s+128];
+)",
+                                wait_parity("0"), R"(ld.shared.b32 %d, [%s+128];
 st.global.b32 [%o], %d;
-)"), 2, true), run, {&out, &in});
-    return concat(status.message(), values_of_bytes<uint32_t>(out)[0]);
+)"),
+                         2, true),
+                run, {&out, &in});
+    return concat(std::string(status.message()), values_of_bytes<uint32_t>(out)[0]);
   };
   EXPECT_EQ(first(256), concat(0x01010101));
   EXPECT_NE(first(128).find(concat(0x7fc0dead)), std::string::npos);
@@ -138,8 +150,9 @@ TEST(PtxInterpretHopper, stores_read_late) {
     auto map = encode_tensor_map(map_of(tensor, 0, 8, 4));
     PtxRun run;
     run.shared = 2048;
+    run.pointers = 1;
     run.extra = {*map};
-    const absl::Status status = run_ptx(with_map(concat(kHead, R"(mov.b64 %m, map;
+    const absl::Status status = run_ptx(with_map(concat(kHopperHead, R"(mov.b64 %m, map;
 cvta.param.u64 %m, %m;
 mad.lo.u32 %r0, %t, 4, %s;
 mov.b32 %r1, 0x00050005;
@@ -148,12 +161,15 @@ fence.proxy.async.shared::cta;
 bar.sync 0;
 @%p cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%m, {16, 38}], [%s];
 @%p cp.async.bulk.commit_group;
-)", wait, R"(
+)",
+                                                        wait, R"(
 bar.sync 0;
 mov.b32 %r1, 0x00060006;
 st.shared.b32 [%r0], %r1;
 cp.async.bulk.wait_group 0;
-)"), 1), run, {&out, &tensor});
+)"),
+                                                 1),
+                                        run, {&out, &tensor});
     if (!status.ok()) return -1;
     const auto values = values_of_bytes<uint16_t>(tensor);
     EXPECT_EQ(values[38 * 32 + 15], 0);
@@ -177,8 +193,9 @@ TEST(PtxInterpretHopper, sums_boxes) {
   PtxRun run;
   run.shared = 2048;
   run.groups = 2;
+  run.pointers = 1;
   run.extra = {*encode_tensor_map(map)};
-  const absl::Status status = run_ptx(with_map(concat(kHead, R"(mov.b64 %m, map;
+  const absl::Status status = run_ptx(with_map(concat(kHopperHead, R"(mov.b64 %m, map;
 cvta.param.u64 %m, %m;
 mad.lo.u32 %r0, %t, 4, %s;
 mov.b32 %r1, 0f3F800000;
@@ -188,7 +205,9 @@ bar.sync 0;
 @%p cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%m, {16}], [%s];
 cp.async.bulk.commit_group;
 cp.async.bulk.wait_group 0;
-)"), 1), run, {&out, &tensor});
+)"),
+                                               1),
+                                      run, {&out, &tensor});
   ASSERT_TRUE(status.ok()) << status;
   const auto values = values_of_bytes<float>(tensor);
   EXPECT_EQ(values[15], 1.5f);
@@ -206,7 +225,8 @@ TEST(PtxInterpretHopper, clusters_share_memory_and_copies) {
     run.cluster = 2;
     run.shared = 2048;
     run.options.seed = seed;
-    const absl::Status status = run_ptx(ptx_text(concat(kHead, R"(.reg .b16 %both;
+    const absl::Status status =
+        run_ptx(ptx_text(concat(kHopperHead, R"(.reg .b16 %both;
 .reg .b32 %rank, %peer;
 mov.u16 %both, 3;
 ld.param.u64 %m, [p1];
@@ -217,10 +237,12 @@ xor.b32 %peer, %rank, 1;
 barrier.cluster.arrive.release.aligned;
 barrier.cluster.wait.acquire.aligned;
 setp.eq.and.u32 %q, %rank, 0, %p;
-@%q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%s], [%m], 128, [%b], %both;
+@%q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%s],
+  [%m], 128, [%b], %both;
 mapa.shared::cluster.u32 %r0, %b, %peer;
 @%p red.release.cluster.shared::cluster.add.u32 [%r0+64], %rank;
-)", wait_parity("0"), R"(barrier.cluster.arrive.aligned;
+)",
+                                wait_parity("0"), R"(barrier.cluster.arrive.aligned;
 barrier.cluster.wait.aligned;
 mad.lo.u32 %s, %t, 4, %s;
 ld.shared.b32 %d, [%s];
@@ -230,7 +252,9 @@ mov.u32 %r2, %ctaid.x;
 mul.wide.u32 %x, %r2, 128;
 add.u64 %o, %o, %x;
 st.global.b32 [%o], %d;
-)"), 2, true), run, {&out, &in});
+)"),
+                         2, true),
+                run, {&out, &in});
     ASSERT_TRUE(status.ok()) << status;
     const auto words = values_of_bytes<uint32_t>(out);
     for (uint32_t i = 0; i < 128; ++i) {
@@ -241,7 +265,7 @@ st.global.b32 [%o], %d;
 
 TEST(PtxInterpretHopper, phases_of_a_ring) {
   // Warp 0 fills one slot of shared memory 6 times; warp 1 empties it. full: %b, empty: %b + 8.
-  const std::string body = std::string(kHead) + R"(.reg .b32 %i, %parity, %e, %other;
+  const std::string body = std::string(kHopperHead) + R"(.reg .b32 %i, %parity, %e, %other;
 add.u32 %e, %b, 8;
 @%p mbarrier.init.shared::cta.b64 [%e], 1;
 bar.sync 0;
@@ -287,17 +311,21 @@ st.global.b32 [%o], %d;
   PtxRun run;
   run.items = 64;
   run.shared = 2048;
-  EXPECT_NE(warp_error(std::string(kHead) + "mbarrier.arrive.shared::cta.b64 _, [%b], 2;\n", run,
-                       true).find("more than 1 arrivals"), std::string::npos);
-  EXPECT_NE(warp_error(std::string(kHead) + "mbarrier.arrive.shared::cta.b64 _, [%b+8];\n", run,
-                       true).find("no mbarrier"), std::string::npos);
+  EXPECT_NE(warp_error(std::string(kHopperHead) + "mbarrier.arrive.shared::cta.b64 _, [%b], 2;\n",
+                       run, true)
+                .find("more than 1 arrivals"),
+            std::string::npos);
+  EXPECT_NE(warp_error(std::string(kHopperHead) + "mbarrier.arrive.shared::cta.b64 _, [%b+8];\n",
+                       run, true)
+                .find("no mbarrier"),
+            std::string::npos);
 }
 
 // D = A B + D of m64nNk16 bf16, A and B being laid out by hand for the swizzle.
 struct Layout {
-  int swizzle;                             // 0, 32, 64, 128 bytes
-  bool transposed_b = false;               // B's rows lie along N
-  bool registers = false;                  // A is in registers
+  int swizzle;                // 0, 32, 64, 128 bytes
+  bool transposed_b = false;  // B's rows lie along N
+  bool registers = false;     // A is in registers
 };
 
 int swizzled_place(int byte, int swizzle) {
@@ -342,8 +370,10 @@ void expect_wgmma(const Layout& layout, const std::string& wait, bool right, boo
     uint64_t leading = layout.swizzle == 0 ? 128 : 16, stride = static_cast<uint64_t>(group);
     if (transposed) leading = layout.swizzle == 0 ? 1024 : 2048;
     if (transposed) stride = layout.swizzle == 0 ? 2048 : 1024;
-    const uint64_t mode = layout.swizzle == 0 ? 0 : layout.swizzle == 128 ? 1
-                          : layout.swizzle == 64 ? 2 : 3;
+    const uint64_t mode = layout.swizzle == 0     ? 0
+                          : layout.swizzle == 128 ? 1
+                          : layout.swizzle == 64  ? 2
+                                                  : 3;
     return static_cast<uint64_t>(base >> 4) | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62;
   };
   // A's fragments: of warp w rows 16w + lane / 4 and 8 more, k pairs 2 (lane % 4) and 8 more.
@@ -367,8 +397,8 @@ mov.u32 %s, shared;
 mad.lo.u32 %s, %t, 128, %s;
 )";
   for (int i = 0; i < 8; ++i) {
-    body += concat("ld.global.v4.b32 {%a0, %a1, %a2, %a3}, [%i+", i * 16, "];\nst.shared.v4.b32 [%s+",
-                   i * 16, "], {%a0, %a1, %a2, %a3};\n");
+    body += concat("ld.global.v4.b32 {%a0, %a1, %a2, %a3}, [%i+", i * 16,
+                   "];\nst.shared.v4.b32 [%s+", i * 16, "], {%a0, %a1, %a2, %a3};\n");
   }
   body += R"(fence.proxy.async.shared::cta;
 bar.sync 0;
@@ -380,9 +410,10 @@ mov.u32 %s, shared;
 cvt.u64.u32 %base, %s;
 shr.u64 %base, %base, 4;
 )";
-  body += concat("add.u64 %da, %base, ", std::to_string(static_cast<int64_t>(descriptor(0, false))),
-                 ";\nadd.u64 %db, %base, ",
-                 std::to_string(static_cast<int64_t>(descriptor(8192, layout.transposed_b))), ";\n");
+  body +=
+      concat("add.u64 %da, %base, ", std::to_string(static_cast<int64_t>(descriptor(0, false))),
+             ";\nadd.u64 %db, %base, ",
+             std::to_string(static_cast<int64_t>(descriptor(8192, layout.transposed_b))), ";\n");
   std::string ds = "{";
   for (int i = 0; i < 16; ++i) ds += concat(i == 0 ? "" : ", ", "%d", i);
   ds += "}";
@@ -391,9 +422,10 @@ shr.u64 %base, %base, 4;
                   layout.registers ? "{%a0, %a1, %a2, %a3}" : "%da", ", %db, ", p, ", 1, 1, ",
                   layout.registers ? "" : "0, ", layout.transposed_b ? 1 : 0, ";\n");
   };
-  body += concat("wgmma.fence.sync.aligned;\nsetp.ne.u32 %p, 0, 0;\n", product("%p"),
-                 "setp.eq.u32 %p, 0, 0;\n", product("%p"), "wgmma.commit_group.sync.aligned;\n", wait,
-                 R"(ld.param.u64 %o, [p0];
+  body +=
+      concat("wgmma.fence.sync.aligned;\nsetp.ne.u32 %p, 0, 0;\n", product("%p"),
+             "setp.eq.u32 %p, 0, 0;\n", product("%p"), "wgmma.commit_group.sync.aligned;\n", wait,
+             R"(ld.param.u64 %o, [p0];
 mul.wide.u32 %x, %t, 64;
 add.u64 %o, %o, %x;
 )");

@@ -1,5 +1,5 @@
-// Copies of boxes of tensors, and of plain bytes, by the engine beside the threads: loads land at an
-// mbarrier when no warp can run any more, stores read and write when they are waited for.
+// Copies of boxes of tensors, and of plain bytes, by the engine beside the threads: loads land at
+// an mbarrier when no warp can run any more, stores read and write when they are waited for.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -37,14 +37,16 @@ absl::StatusOr<std::string> encode_tensor_map(const PtxTensorMap& map) {
   if (map.address % 16 != 0) return bad("the address is no multiple of 16");
   if (map.nan_fill != 0 && map.type < 6) return bad("integers are not filled with NaN");
   for (int i = 0; i < map.rank; ++i) {
-    if (map.dims[i] < 1 || map.dims[i] > uint64_t{1} << 32) return bad("a dimension is out of range");
+    if (map.dims[i] < 1 || map.dims[i] > uint64_t{1} << 32)
+      return bad("a dimension is out of range");
     if (map.box[i] < 1 || map.box[i] > 256) return bad("a box has 1 to 256 elements each way");
     if (map.element_strides[i] != 1) return bad("element strides other than 1 are not known");
     if (i == 0) continue;
     const uint64_t stride = map.strides[i - 1];
-    if (stride % 16 != 0 || stride >= uint64_t{1} << 40) return bad("a stride is no multiple of 16");
-    const uint64_t below = i == 1 ? map.dims[0] * static_cast<uint64_t>(size)
-                                  : map.dims[i - 1] * map.strides[i - 2];
+    if (stride % 16 != 0 || stride >= uint64_t{1} << 40)
+      return bad("a stride is no multiple of 16");
+    const uint64_t below =
+        i == 1 ? map.dims[0] * static_cast<uint64_t>(size) : map.dims[i - 1] * map.strides[i - 2];
     if (stride < below) return bad("a stride is smaller than what it strides over");
   }
   const int64_t inner = map.box[0] * size;
@@ -97,7 +99,8 @@ void each_element(const PtxTensorMap& map, const std::array<int32_t, 5>& at, F&&
       const int64_t x = at[i] + rest % map.box[i];
       rest /= map.box[i];
       inside &= x >= 0 && x < static_cast<int64_t>(map.dims[i]);
-      address += static_cast<uint64_t>(x * (i == 0 ? size : static_cast<int64_t>(map.strides[i - 1])));
+      address +=
+          static_cast<uint64_t>(x * (i == 0 ? size : static_cast<int64_t>(map.strides[i - 1])));
     }
     f(inside ? address : 0, n * size, size);
   }
@@ -134,8 +137,9 @@ bool read_map(Warp& w, const Instruction& in, int lane, uint64_t address, int ra
 bool may_touch(Warp& w, const Instruction& in, int lane, uint64_t address, int64_t bytes,
                bool write) {
   if (w.machine->global(address, bytes, write) != nullptr) return true;
-  w.fail(in, lane, concat(write ? "writes " : "reads ", bytes, " bytes at ", address,
-                          ", out of bounds of global memory"));
+  w.fail(in, lane,
+         concat(write ? "writes " : "reads ", bytes, " bytes at ", address,
+                ", out of bounds of global memory"));
   return false;
 }
 
@@ -227,9 +231,12 @@ void add_in_place(uint64_t address, const std::byte* value) {
 void add_element(const PtxTensorMap& map, uint64_t address, const std::byte* value) {
   uint16_t a = 0, b = 0;
   switch (map.type) {
-    case 2: case 3: return add_in_place<uint32_t>(address, value);
-    case 4: case 5: return add_in_place<uint64_t>(address, value);
-    case 7: case 10: return add_in_place<float>(address, value);
+    case 2:
+    case 3: return add_in_place<uint32_t>(address, value);
+    case 4:
+    case 5: return add_in_place<uint64_t>(address, value);
+    case 7:
+    case 10: return add_in_place<float>(address, value);
     case 8: return add_in_place<double>(address, value);
     default:
       std::memcpy(&a, reinterpret_cast<const void*>(address), 2);
@@ -345,8 +352,10 @@ void decode_bulk_load(Decoder& d, int rank) {
   d.expect_operands(3 + plain + (multicast ? 1 : 0) + (hint ? 1 : 0));
   if (!d.ok()) return;
   d.address_of(d.operand(0), 0, 0, Space::kCluster);
-  if (rank > 0) decode_box(d, 1, 1, rank);
-  else d.address_of(d.operand(1), 1, 1, Space::kGlobal);
+  if (rank > 0)
+    decode_box(d, 1, 1, rank);
+  else
+    d.address_of(d.operand(1), 1, 1, Space::kGlobal);
   if (rank == 0) d.in.op[4] = d.source(2, kU32);
   d.address_of(d.operand(2 + plain), 2, 2, Space::kCluster);
   if (multicast) d.in.op[3] = d.source(3 + plain, kU16);
@@ -364,8 +373,10 @@ void decode_bulk_store(Decoder& d, int rank, bool add) {
   const int plain = rank > 0 ? 0 : 1;
   d.expect_operands(2 + plain + (hint ? 1 : 0));
   if (!d.ok()) return;
-  if (rank > 0) decode_box(d, 0, 0, rank);
-  else d.address_of(d.operand(0), 0, 0, Space::kGlobal);
+  if (rank > 0)
+    decode_box(d, 0, 0, rank);
+  else
+    d.address_of(d.operand(0), 0, 0, Space::kGlobal);
   d.address_of(d.operand(1), 1, 1, Space::kShared);
   if (rank == 0) d.in.op[4] = d.source(2, kU32);
   if (hint) d.source(d.operands() - 1, kB64);

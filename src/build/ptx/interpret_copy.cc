@@ -44,8 +44,9 @@ void run_copy(Warp& w, const Instruction& in, uint32_t mask) {
       }
       copy.read_bytes = static_cast<int32_t>(some);
     }
-    std::byte* to = w.at(in, l, Space::kShared, w.get<uint64_t>(in.op[0], l) +
-                                    static_cast<uint64_t>(in.number[0]), bytes, true);
+    std::byte* to =
+        w.at(in, l, Space::kShared,
+             w.get<uint64_t>(in.op[0], l) + static_cast<uint64_t>(in.number[0]), bytes, true);
     if (to == nullptr) return;
     copy.to = reinterpret_cast<uint64_t>(to);
     copy.from = w.get<uint64_t>(in.op[1], l) + static_cast<uint64_t>(in.number[1]);
@@ -55,8 +56,9 @@ void run_copy(Warp& w, const Instruction& in, uint32_t mask) {
         return;
       }
       if (w.machine->global(copy.from, copy.read_bytes, false) == nullptr) {
-        w.fail(in, l, concat("reads ", copy.read_bytes, " bytes at ", copy.from,
-                             ", out of bounds of global memory"));
+        w.fail(in, l,
+               concat("reads ", copy.read_bytes, " bytes at ", copy.from,
+                      ", out of bounds of global memory"));
         return;
       }
     }

@@ -31,8 +31,9 @@ void run_barrier(Warp& w, const Instruction& in, uint32_t mask) {
   }
   Barrier& barrier = block.barriers[id];
   if (barrier.expected != 0 && barrier.expected != expected) {
-    return w.fail(in, -1, concat("barrier ", id, " waits for ", barrier.expected,
-                                 " threads, and here for ", expected));
+    return w.fail(in, -1,
+                  concat("barrier ", id, " waits for ", barrier.expected, " threads, and here for ",
+                         expected));
   }
   barrier.expected = expected;
   // A warp counts whole where all of it arrives.

@@ -38,8 +38,7 @@ std::string Block::name() const {
 void Warp::fail(const Instruction& in, int lane, std::string_view what) {
   if (failed) return;
   failed = true;
-  const std::string who = lane < 0 ? concat("warp ", index)
-                                   : concat("thread ", index * 32 + lane);
+  const std::string who = lane < 0 ? concat("warp ", index) : concat("thread ", index * 32 + lane);
   machine->status = absl::InternalError(
       concat("line ", in.line, ": '", in.text, "': ", what, " (", block->name(), ", ", who, ")"));
 }
@@ -61,9 +60,9 @@ std::byte* Machine::global(uint64_t address, int64_t bytes, bool write) {
            static_cast<uint64_t>(m.bytes) - (address - m.address) >= static_cast<uint64_t>(bytes);
   };
   if (last_memory >= memory.size() || !inside(memory[last_memory])) {
-    const auto after = std::upper_bound(
-        memory.begin(), memory.end(), address,
-        [](uint64_t value, const PtxMemory& m) { return value < m.address; });
+    const auto after =
+        std::upper_bound(memory.begin(), memory.end(), address,
+                         [](uint64_t value, const PtxMemory& m) { return value < m.address; });
     if (after == memory.begin()) return nullptr;
     const size_t found = static_cast<size_t>(after - memory.begin()) - 1;
     if (!inside(memory[found])) return nullptr;
@@ -135,8 +134,9 @@ std::byte* Warp::at(const Instruction& in, int lane, Space space, uint64_t addre
       break;
     }
   }
-  fail(in, lane, concat(write ? "writes " : "reads ", bytes, " bytes at ", address,
-                        ", out of bounds of ", memory_name, " memory"));
+  fail(in, lane,
+       concat(write ? "writes " : "reads ", bytes, " bytes at ", address, ", out of bounds of ",
+              memory_name, " memory"));
   return nullptr;
 }
 

@@ -49,8 +49,8 @@ void complete_bytes(Mbarrier* barrier, int64_t bytes) {
 std::string waited_for(const Warp& warp, const Instruction& in, uint32_t mask) {
   const int lane = __builtin_ctz(mask);
   if (in.op[1] < 0) return " (the cluster's barrier)";
-  const int64_t offset = static_cast<int64_t>(warp.get<uint64_t>(in.op[1], lane)) + in.number[0] -
-                         kSharedBase;
+  const int64_t offset =
+      static_cast<int64_t>(warp.get<uint64_t>(in.op[1], lane)) + in.number[0] - kSharedBase;
   const auto found = warp.block->mbarriers.find(offset);
   if (found == warp.block->mbarriers.end()) return "";
   const Mbarrier& b = found->second;
@@ -122,18 +122,20 @@ void run_wait_parity(Warp& w, const Instruction& in, uint32_t mask) {
     if (parity > 1) return w.fail(in, l, concat("a parity of ", parity));
     if ((b->phase & 1) == parity) over = false;
   });
-  if (over) w.set_bits(in.op[0], mask, mask);
-  else w.poll_again = true;
+  if (over)
+    w.set_bits(in.op[0], mask, mask);
+  else
+    w.poll_again = true;
 }
 
-void decode_mbarrier_wait(Decoder& d) {
+void decode_mbarrier_wait(Decoder& d, bool hint) {
   // A test that fails may be repeated as well: both wait here.
   if (!d.take("parity")) return d.unknown();
   d.take_any({"acquire", "relaxed"});
   take_scope(d);
   if (!take_shared(d)) return d.unknown();
   d.take_type({kB64});
-  d.expect_operands(3, 4);
+  d.expect_operands(3, hint ? 4 : 3);
   d.in.op[0] = d.destination(0, kPred);
   d.address(1, 1, Space::kShared);
   d.in.op[2] = d.source(2, kU32);
@@ -192,10 +194,12 @@ void run_registers(Warp&, const Instruction&, uint32_t) {}
 }  // namespace
 
 void decode_mbarrier(Decoder& d) {
-  const std::string_view what = d.must_take(
-      {"init", "inval", "arrive", "expect_tx", "try_wait", "test_wait"});
+  const std::string_view what =
+      d.must_take({"init", "inval", "arrive", "expect_tx", "try_wait", "test_wait"});
   if (!d.ok()) return;
-  if (what == "try_wait" || what == "test_wait") return decode_mbarrier_wait(d);
+  if (what == "try_wait" || what == "test_wait") {
+    return decode_mbarrier_wait(d, what == "try_wait");
+  }
   const bool initial = what == "init" || what == "inval";
   const bool expect = what == "expect_tx" || (what == "arrive" && d.take("expect_tx"));
   if (!initial) {
@@ -231,10 +235,12 @@ void decode_mbarrier(Decoder& d) {
 
 void decode_cluster(Decoder& d) {
   const std::string_view root = d.root();
-  if (root == "barrier") {                 // .cluster was taken
+  if (root == "barrier") {  // .cluster was taken
     const std::string_view what = d.must_take({"arrive", "wait"});
-    if (what == "arrive") d.take_any({"release", "relaxed"});
-    else d.take("acquire");
+    if (what == "arrive")
+      d.take_any({"release", "relaxed"});
+    else
+      d.take("acquire");
     d.in.aligned = d.take("aligned");
     d.expect_operands(0);
     d.in.flags = what == "arrive" ? 1 : 0;

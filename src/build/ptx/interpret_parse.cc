@@ -78,8 +78,9 @@ class PtxParser : public Names {
   void advance() {
     if (at_ + 1 < tokens_.size()) ++at_;
   }
-  bool is(std::string_view text) const { return now().kind != Token::Kind::kEnd &&
-                                                now().text == text; }
+  bool is(std::string_view text) const {
+    return now().kind != Token::Kind::kEnd && now().text == text;
+  }
   bool accept(std::string_view text) {
     if (!is(text)) return false;
     advance();
@@ -359,7 +360,7 @@ class PtxParser : public Names {
   std::vector<NameScope> scopes_;
   int scope_ = 0;
   std::vector<PendingBranch> branches_;
-  int64_t shared_bytes_ = 0;               // of variables with a size
+  int64_t shared_bytes_ = 0;  // of variables with a size
 };
 
 absl::Status PtxParser::address(Operand* out) {
@@ -442,8 +443,10 @@ absl::Status PtxParser::statement() {
   while (true) {
     const size_t dot = rest.find('.');
     const std::string piece(rest.substr(0, dot));
-    if (s.root.empty()) s.root = piece;
-    else s.modifiers.push_back(piece);
+    if (s.root.empty())
+      s.root = piece;
+    else
+      s.modifiers.push_back(piece);
     if (dot == std::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
@@ -458,8 +461,10 @@ absl::Status PtxParser::statement() {
   const size_t end = std::min(now().begin + 1, source_.size());
   for (const char c : source_.substr(begin, end - begin)) {
     const bool space = std::isspace(static_cast<unsigned char>(c)) != 0;
-    if (!space) s.text += c;
-    else if (!s.text.empty() && s.text.back() != ' ') s.text += ' ';
+    if (!space)
+      s.text += c;
+    else if (!s.text.empty() && s.text.back() != ' ')
+      s.text += ' ';
   }
   RETURN_IF_ERROR(expect(";"));
   ASSIGN_OR_RETURN(Instruction in, decode_statement(*program_, &function_, *this, s));
@@ -482,18 +487,6 @@ absl::Status PtxParser::statement() {
 }  // namespace lw::ptx_interpreter
 
 namespace lw {
-
-PtxModule::PtxModule(std::shared_ptr<const ptx_interpreter::Program> program)
-    : program_(std::move(program)) {}
-const std::vector<PtxEntry>& PtxModule::entries() const { return program_->entries; }
-const std::string& PtxModule::target() const { return program_->target; }
-
-const PtxEntry* PtxModule::find(std::string_view name) const {
-  for (const PtxEntry& e : program_->entries) {
-    if (e.name == name) return &e;
-  }
-  return nullptr;
-}
 
 absl::StatusOr<PtxModule> parse_ptx(std::string_view text) {
   ASSIGN_OR_RETURN(std::vector<ptx_interpreter::Token> tokens, ptx_interpreter::lex_ptx(text));

@@ -3,7 +3,10 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,11 +37,11 @@ bool Machine::end_lanes(Warp* warp) {
     if (other.state != Fragment::State::kLanes) continue;
     const Instruction& in = function->code[other.pc];
     if (in.flow != Flow::kMembers) {
-      warp->fail(in, -1, concat("lanes ", lanes_text(other.mask),
-                                " wait here for others, which end"));
+      warp->fail(in, -1,
+                 concat("lanes ", lanes_text(other.mask), " wait here for others, which end"));
       return false;
     }
-    other.state = Fragment::State::kRun;   // to find out whether those were named
+    other.state = Fragment::State::kRun;  // to find out whether those were named
   }
   return true;
 }
@@ -61,9 +64,9 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
     }
     if (steps >= options.step_limit) {
       warp->fail(in, -1, "");
-      status = absl::ResourceExhaustedError(
-          concat("line ", in.line, ": '", in.text, "': the launch takes more than ",
-                 options.step_limit, " steps"));
+      status = absl::ResourceExhaustedError(concat("line ", in.line, ": '", in.text,
+                                                   "': the launch takes more than ",
+                                                   options.step_limit, " steps"));
       return false;
     }
     if (in.flow != Flow::kPoll) steps += std::popcount(f.mask);
@@ -144,8 +147,8 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
 bool Machine::collective(Warp* warp, size_t which, uint32_t active) {
   Fragment& f = warp->fragments[which];
   const Instruction& in = function->code[f.pc];
-  const bool aligned =
-      in.flow == Flow::kAligned || in.flow == Flow::kWhole || (in.flow != Flow::kMembers && in.aligned);
+  const bool aligned = in.flow == Flow::kAligned || in.flow == Flow::kWhole ||
+                       (in.flow != Flow::kMembers && in.aligned);
   if (aligned && active != 0 && active != f.mask) {
     warp->fail(in, __builtin_ctz(f.mask & ~active),
                "lanes differ in the predicate of an aligned instruction");
@@ -211,6 +214,18 @@ bool Machine::collective(Warp* warp, size_t which, uint32_t active) {
 }  // namespace lw::ptx_interpreter
 
 namespace lw {
+
+PtxModule::PtxModule(std::shared_ptr<const ptx_interpreter::Program> program)
+    : program_(std::move(program)) {}
+const std::vector<PtxEntry>& PtxModule::entries() const { return program_->entries; }
+const std::string& PtxModule::target() const { return program_->target; }
+
+const PtxEntry* PtxModule::find(std::string_view name) const {
+  for (const PtxEntry& e : program_->entries) {
+    if (e.name == name) return &e;
+  }
+  return nullptr;
+}
 
 std::string ptx_pointer(const void* address) {
   const uint64_t value = reinterpret_cast<uint64_t>(address);

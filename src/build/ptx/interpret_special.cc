@@ -13,21 +13,27 @@ namespace {
 struct SpecialName {
   std::string_view name;
   Special special;
-  bool vector;                             // .x .y .z
+  bool vector;  // .x .y .z
 };
-constexpr SpecialName kSpecialNames[] = {
-    {"%tid", Special::kTid, true}, {"%ntid", Special::kNtid, true},
-    {"%ctaid", Special::kCtaid, true}, {"%nctaid", Special::kNctaid, true},
-    {"%laneid", Special::kLane, false}, {"%warpid", Special::kWarp, false},
-    {"%nwarpid", Special::kWarps, false}, {"%lanemask_eq", Special::kMaskEq, false},
-    {"%lanemask_lt", Special::kMaskLt, false}, {"%lanemask_le", Special::kMaskLe, false},
-    {"%lanemask_gt", Special::kMaskGt, false}, {"%lanemask_ge", Special::kMaskGe, false},
-    {"%clusterid", Special::kClusterId, true}, {"%nclusterid", Special::kClusters, true},
-    {"%cluster_ctaid", Special::kClusterCta, true},
-    {"%cluster_nctaid", Special::kClusterCtas, true},
-    {"%cluster_ctarank", Special::kClusterRank, false},
-    {"%cluster_nctarank", Special::kClusterSize, false},
-    {"%dynamic_smem_size", Special::kDynamicShared, false}};
+constexpr SpecialName kSpecialNames[] = {{"%tid", Special::kTid, true},
+                                         {"%ntid", Special::kNtid, true},
+                                         {"%ctaid", Special::kCtaid, true},
+                                         {"%nctaid", Special::kNctaid, true},
+                                         {"%laneid", Special::kLane, false},
+                                         {"%warpid", Special::kWarp, false},
+                                         {"%nwarpid", Special::kWarps, false},
+                                         {"%lanemask_eq", Special::kMaskEq, false},
+                                         {"%lanemask_lt", Special::kMaskLt, false},
+                                         {"%lanemask_le", Special::kMaskLe, false},
+                                         {"%lanemask_gt", Special::kMaskGt, false},
+                                         {"%lanemask_ge", Special::kMaskGe, false},
+                                         {"%clusterid", Special::kClusterId, true},
+                                         {"%nclusterid", Special::kClusters, true},
+                                         {"%cluster_ctaid", Special::kClusterCta, true},
+                                         {"%cluster_nctaid", Special::kClusterCtas, true},
+                                         {"%cluster_ctarank", Special::kClusterRank, false},
+                                         {"%cluster_nctarank", Special::kClusterSize, false},
+                                         {"%dynamic_smem_size", Special::kDynamicShared, false}};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// wgmma: products of four warps' rows of A with B in shared memory. A warp computes its own 16 rows,
-// and does so only when it waits: operands are read as late as they may be, and accumulators have no
-// value until then.
+// wgmma: products of four warps' rows of A with B in shared memory. A warp computes its own 16
+// rows, and does so only when it waits: operands are read as late as they may be, and accumulators
+// have no value until then.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,10 +27,10 @@ namespace {
 
 using enum PtxType;
 
-// number: [0] n, [1] type of A, [2] of B, [3] of D. list: D, then A if it is in registers. op: [0] A's
-// descriptor (or -1), [1] B's, [2] predicate scale-d. flags:
+// number: [0] n, [1] type of A, [2] of B, [3] of D. list: D, then A if it is in registers. op: [0]
+// A's descriptor (or -1), [1] B's, [2] predicate scale-d. flags:
 constexpr uint32_t kNegateA = 1, kNegateB = 2, kTransposeA = 4, kTransposeB = 8, kClamp = 16,
-                   kPredicateNegated = 32;
+                   kPredicateNegated = 32, kAlways = 64;  // of a constant scale-d: op[2] is -1
 
 int accumulators(const Instruction& in) {
   return static_cast<int>(in.number[0]) / (static_cast<PtxType>(in.number[3]) == kF16 ? 4 : 2);
@@ -46,7 +46,7 @@ T value_of(PtxType type, uint32_t bits) {
     case kS8: return static_cast<T>(static_cast<int8_t>(bits));
     case kU8: return static_cast<T>(static_cast<uint8_t>(bits));
     case kE5m2: return static_cast<T>(from_half(static_cast<uint16_t>(bits << 8)));
-    default: {                             // e4m3: no infinities, one NaN
+    default: {  // e4m3: no infinities, one NaN
       const uint32_t size = bits & 127, exponent = size >> 3, mantissa = size & 7;
       float x = std::numeric_limits<float>::quiet_NaN();
       if (size != 127) {
@@ -66,9 +66,10 @@ class SharedMatrix {
       : start_(static_cast<int64_t>(descriptor & 0x3fff) << 4),
         leading_(static_cast<int64_t>(descriptor >> 16 & 0x3fff) << 4),
         stride_(static_cast<int64_t>(descriptor >> 32 & 0x3fff) << 4),
-        bytes_(bytes), transposed_(transposed) {
+        bytes_(bytes),
+        transposed_(transposed) {
     const int mode = static_cast<int>(descriptor >> 62);
-    bits_ = mode == 0 ? 0 : 4 - mode;      // 1: 128 bytes, 2: 64, 3: 32
+    bits_ = mode == 0 ? 0 : 4 - mode;  // 1: 128 bytes, 2: 64, 3: 32
   }
   // The address, without the base of shared memory.
   int64_t at(int x, int k) const {
@@ -123,7 +124,8 @@ T sum_of(T c, const T* a, const T* b, int k) {
 template <class T>
 void compute_product(Warp& w, const Product& product) {
   const Instruction& in = *product.in;
-  const auto type_a = static_cast<PtxType>(in.number[1]), type_b = static_cast<PtxType>(in.number[2]);
+  const auto type_a = static_cast<PtxType>(in.number[1]),
+             type_b = static_cast<PtxType>(in.number[2]);
   const int n = static_cast<int>(in.number[0]), count = accumulators(in);
   const int k = 32 / type_bytes(type_a);
   const bool halves = static_cast<PtxType>(in.number[3]) == kF16;
@@ -161,15 +163,18 @@ void compute_product(Warp& w, const Product& product) {
     }
   }
   for (int l = 0; l < 32; ++l) {
-    for (int r = 0; r < n / 2; ++r) {      // 4j + i: row g + 8 (i / 2), column 8j + 2t + i % 2
+    for (int r = 0; r < n / 2; ++r) {  // 4j + i: row g + 8 (i / 2), column 8j + 2t + i % 2
       const int row = l / 4 + 8 * (r / 2 % 2), column = r / 4 * 8 + l % 4 * 2 + r % 2;
       const int32_t slot = in.list[halves ? r / 2 : r];
       T c = 0;
       if (product.accumulate) {
-        if (halves) c = static_cast<T>(from_half(static_cast<uint16_t>(w.get<uint32_t>(slot, l) >>
-                                                                       r % 2 * 16)));
-        else if constexpr (std::is_same_v<T, float>) c = w.get<float>(slot, l);
-        else c = w.get<int32_t>(slot, l);
+        if (halves)
+          c = static_cast<T>(
+              from_half(static_cast<uint16_t>(w.get<uint32_t>(slot, l) >> r % 2 * 16)));
+        else if constexpr (std::is_same_v<T, float>)
+          c = w.get<float>(slot, l);
+        else
+          c = w.get<int32_t>(slot, l);
       }
       T sum = sum_of<T>(c, a[row], &b[static_cast<size_t>(column) * 32], k);
       if constexpr (std::is_same_v<T, float>) {
@@ -194,8 +199,10 @@ void finish_product(Warp& w) {
   const Product product = w.products.front();
   w.products.pop_front();
   const Instruction& in = *product.in;
-  if (static_cast<PtxType>(in.number[3]) == kS32) compute_product<int64_t>(w, product);
-  else compute_product<float>(w, product);
+  if (static_cast<PtxType>(in.number[3]) == kS32)
+    compute_product<int64_t>(w, product);
+  else
+    compute_product<float>(w, product);
   for (int i = 0; i < accumulators(in); ++i) {
     if (--w.in_flight[in.list[i]] == 0) w.written[in.list[i]] = kAllLanes;
   }
@@ -216,14 +223,16 @@ void run_product(Warp& w, const Instruction& in, uint32_t mask) {
   for (const uint64_t descriptor : {product.a, product.b}) {
     if ((descriptor >> 49 & 7) != 0) return w.fail(in, -1, "base offsets are not known");
   }
-  const uint32_t scale = in.flags & kPredicateNegated ? ~w.bits[in.op[2]] : w.bits[in.op[2]];
+  uint32_t scale = in.flags & kAlways ? kAllLanes : 0;
+  if (in.op[2] >= 0) scale = in.flags & kPredicateNegated ? ~w.bits[in.op[2]] : w.bits[in.op[2]];
   if (scale != 0 && scale != kAllLanes) return w.fail(in, -1, "lanes differ in scale-d");
   product.accumulate = scale != 0;
   // All four warps of a warpgroup must issue the same.
   std::vector<Product>& log = w.block->product_log[w.index / 4];
   if (w.product_count < log.size() && !(log[w.product_count] == product)) {
-    return w.fail(in, -1, concat("another warp of the warpgroup issued line ",
-                                 log[w.product_count].in->line, " with other operands, or another"));
+    return w.fail(in, -1,
+                  concat("another warp of the warpgroup issued line ",
+                         log[w.product_count].in->line, " with other operands, or another"));
   }
   if (w.product_count == log.size()) log.push_back(product);
   ++w.product_count;
@@ -279,11 +288,10 @@ void decode_wgmma(Decoder& d) {
     const bool wait = what == "wait_group";
     d.expect_operands(wait ? 1 : 0);
     if (wait) d.in.number[0] = d.integer(0, 0, 7);
-    d.in.run = wait ? run_product_wait
-               : what == "fence" ? run_product_fence : run_product_commit;
+    d.in.run = wait ? run_product_wait : what == "fence" ? run_product_fence : run_product_commit;
     return;
   }
-  const std::string shape(d.peek());       // m64n128k16
+  const std::string shape(d.peek());  // m64n128k16
   d.skip();
   int n = 0, k = 0;
   if (shape.substr(0, 4) == "m64n") {
@@ -292,34 +300,42 @@ void decode_wgmma(Decoder& d) {
     if (mark != std::string::npos) k = std::atoi(shape.c_str() + mark + 1);
   }
   if (n < 8 || n > 256 || n % 8 != 0 || shape != concat("m64n", n, "k", k)) return d.unknown();
-  bool clamp = d.take("satfinite");
+  const bool clamp = d.take("satfinite");
   const PtxType sum = d.take_type({kF32, kF16, kS32});
   const PtxType a = d.take_type({kF16, kBf16, kTf32, kS8, kU8, kE4m3, kE5m2});
   const PtxType b = d.take_type({kF16, kBf16, kTf32, kS8, kU8, kE4m3, kE5m2});
   if (!d.ok()) return;
   const bool integers = a == kS8 || a == kU8, bytes = a == kE4m3 || a == kE5m2;
   bool known = k == 32 / type_bytes(a);
-  if (integers) known &= (b == kS8 || b == kU8) && sum == kS32 && (n <= 32 || n % 16 == 0);
-  else if (bytes) known &= (b == kE4m3 || b == kE5m2) && sum != kS32;
-  else known &= b == a && (sum == kF32 || (sum == kF16 && a == kF16));
+  if (integers)
+    known &= (b == kS8 || b == kU8) && sum == kS32 && (n <= 32 || n % 16 == 0);
+  else if (bytes)
+    known &= (b == kE4m3 || b == kE5m2) && sum != kS32;
+  else
+    known &= b == a && (sum == kF32 || (sum == kF16 && a == kF16));
   if (!known || (clamp && !integers)) return d.unknown();
+  if (integers && a != b && !d.version_at_least(84)) return d.fail("mixed types are of PTX 8.4");
   d.in.number[0] = n;
   d.in.number[1] = static_cast<int64_t>(a);
   d.in.number[2] = static_cast<int64_t>(b);
   d.in.number[3] = static_cast<int64_t>(sum);
-  const bool wide = type_bytes(a) == 2;    // which alone may be transposed
+  const bool wide = type_bytes(a) == 2;  // which alone may be transposed
   const bool registers = d.is_vector(1);
   const int scales = integers ? 0 : 2, turns = wide ? registers ? 1 : 2 : 0;
   d.expect_operands(4 + scales + turns);
   if (!d.ok()) return;
   d.destinations(0, sum == kF16 ? kF16x2 : sum, accumulators(d.in));
-  d.in.writes.clear();                     // only when they are computed
-  if (registers) d.sources(1, kF16x2, 4);
-  else d.in.op[0] = d.source(1, kB64);
+  d.in.writes.clear();  // only when they are computed
+  if (registers)
+    d.sources(1, kF16x2, 4);
+  else
+    d.in.op[0] = d.source(1, kB64);
   d.in.op[1] = d.source(2, kB64);
   bool negated = false;
-  d.in.op[2] = d.predicate(3, &negated);
-  uint32_t flags = (clamp ? kClamp : 0) | (negated ? kPredicateNegated : 0);
+  const bool constant = d.operand(3).kind == Operand::Kind::kInteger;
+  if (!constant) d.in.op[2] = d.predicate(3, &negated);
+  uint32_t flags = (constant && d.integer(3, 0, 1) == 1 ? kAlways : 0) | (clamp ? kClamp : 0) |
+                   (negated ? kPredicateNegated : 0);
   for (int i = 0; i < scales; ++i) {
     const int64_t scale = d.integer(4 + i, -1, 1);
     if (scale == 0) d.fail("a scale is 1 or -1");
