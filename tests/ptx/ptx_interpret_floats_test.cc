@@ -28,31 +28,35 @@ void float_type(const std::string& t) {
   expect_unary<T, T>("neg." + t + " %d, %a;", [](T a) { return -a; });
   expect_unary<T, T>("abs." + t + " %d, %a;", [](T a) { return std::fabs(a); });
   expect_binary<T, T, T>(three("copysign."), [](T a, T b) { return std::copysign(b, a); });
-  const auto low = [](T a, T b) { return a != a ? b : b != b ? a : a < b ? a : b < a ? b
-                                         : std::signbit(a) ? a : b; };
-  const auto high = [](T a, T b) { return a != a ? b : b != b ? a : a < b ? b : b < a ? a
-                                          : std::signbit(a) ? b : a; };
+  const auto low = [](T a, T b) {
+    return a != a ? b : b != b ? a : a < b ? a : b < a ? b : std::signbit(a) ? a : b;
+  };
+  const auto high = [](T a, T b) {
+    return a != a ? b : b != b ? a : a < b ? b : b < a ? a : std::signbit(a) ? b : a;
+  };
   expect_binary<T, T, T>(three("min."), low);
   expect_binary<T, T, T>(three("max."), high);
   expect_ternary<T, T, T, T>("fma.rn." + t + " %d, %a, %b, %c;",
                              [](T a, T b, T c) { return std::fma(a, b, c); });
-  const char* names[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu",
-                         "geu", "num", "nan"};
+  const char* names[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                         "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
   for (int i = 0; i < 14; ++i) {
     expect_binary<bool, T, T>(
         std::string("setp.") + names[i] + "." + t + " %d, %a, %b;", [&](T a, T b) {
           const bool nan = a != a || b != b;
-          const bool want[] = {a == b, !nan && a != b, a < b, a <= b, a > b, a >= b,
-                               nan || a == b, nan || a != b, nan || a < b, nan || a <= b,
-                               nan || a > b, nan || a >= b, !nan, nan};
+          const bool want[] = {a == b,        !nan && a != b, a<b, a <= b, a> b,
+                               a >= b,        nan || a == b,  nan || a != b,
+                               nan || a < b,  nan || a <= b,  nan || a > b,
+                               nan || a >= b, !nan,           nan};
           return want[i];
         });
   }
   const char* tests[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};
   for (int i = 0; i < 6; ++i) {
     expect_unary<bool, T>(std::string("testp.") + tests[i] + "." + t + " %d, %a;", [&](T a) {
-      const bool want[] = {std::isfinite(a), std::isinf(a), a == a, a != a, std::isnormal(a),
-                           std::isfinite(a) && a != 0 && !std::isnormal(a)};
+      const bool want[] = {std::isfinite(a), std::isinf(a),
+                           a == a,           a != a,
+                           std::isnormal(a), std::isfinite(a) && a != 0 && !std::isnormal(a)};
       return want[i];
     });
   }
@@ -68,9 +72,8 @@ TEST(PtxInterpretFloats, flushes_where_written) {
   expect_binary<F, F, F>("add.ftz.f32 %d, %a, %b;", [](F a, F b) { return ftz(ftz(a) + ftz(b)); });
   expect_binary<F, F, F>("mul.rn.ftz.f32 %d, %a, %b;",
                          [](F a, F b) { return ftz(ftz(a) * ftz(b)); });
-  expect_ternary<F, F, F, F>("fma.rn.ftz.f32 %d, %a, %b, %c;", [](F a, F b, F c) {
-    return ftz(std::fma(ftz(a), ftz(b), ftz(c)));
-  });
+  expect_ternary<F, F, F, F>("fma.rn.ftz.f32 %d, %a, %b, %c;",
+                             [](F a, F b, F c) { return ftz(std::fma(ftz(a), ftz(b), ftz(c))); });
   expect_binary<bool, F, F>("setp.lt.ftz.f32 %d, %a, %b;",
                             [](F a, F b) { return ftz(a) < ftz(b); });
   expect_binary<F, F, F>("max.ftz.NaN.f32 %d, %a, %b;", [](F a, F b) {
@@ -85,9 +88,8 @@ TEST(PtxInterpretFloats, flushes_where_written) {
 }
 
 TEST(PtxInterpretFloats, not_numbers_are_the_one_of_the_device) {
-  expect_unary<uint32_t, float>(
-      ".reg .f32 %x;\nsub.f32 %x, %a, %a;\nmov.b32 %d, %x;",
-      [](float a) { return std::isfinite(a) ? 0u : 0x7fffffffu; });
+  expect_unary<uint32_t, float>(".reg .f32 %x;\nsub.f32 %x, %a, %a;\nmov.b32 %d, %x;",
+                                [](float a) { return std::isfinite(a) ? 0u : 0x7fffffffu; });
 }
 
 TEST(PtxInterpretFloats, approximations) {
@@ -121,8 +123,8 @@ struct Mode {
   const char* name;
   int host;
 };
-constexpr Mode kModes[] = {{"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD},
-                           {"rp", FE_UPWARD}};
+constexpr Mode kModes[] = {
+    {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
 
 template <class I>
 void conversions_of(const std::string& t) {
@@ -176,9 +178,8 @@ TEST(PtxInterpretFloats, conversions_of_integers) {
                                  [](int32_t a) { return std::clamp(a, -128, 127); });
   expect_unary<uint32_t, int32_t>("cvt.sat.u8.s32 %d, %a;",
                                   [](int32_t a) { return std::clamp(a, 0, 255); });
-  expect_unary<int16_t, int32_t>("cvt.sat.s16.s32 %d, %a;", [](int32_t a) {
-    return int16_t(std::clamp(a, -32768, 32767));
-  });
+  expect_unary<int16_t, int32_t>("cvt.sat.s16.s32 %d, %a;",
+                                 [](int32_t a) { return int16_t(std::clamp(a, -32768, 32767)); });
   expect_unary<uint16_t, float>("cvt.rni.s8.f32 %d, %a;", [](float a) {
     return uint16_t(a != a ? 0 : int16_t(std::clamp(std::nearbyint(a), -128.0f, 127.0f)));
   });

@@ -27,7 +27,7 @@ void integer_type(const std::string& t) {
   const auto three = [&](const char* op) { return op + t + " %d, %a, %b;"; };
   expect_binary<T, T, T>(three("add."), [](T a, T b) { return T(Wide(a) + b); });
   expect_binary<T, T, T>(three("sub."), [](T a, T b) { return T(Wide(a) - b); });
-  expect_binary<T, T, T>(three("mul.lo."), [](T a, T b) { return T(Wide(a) * b); });
+  expect_binary<T, T, T>(three("mul.lo."), [](T a, T b) { return T(u64(a) * u64(b)); });
   expect_binary<T, T, T>(three("mul.hi."), [](T a, T b) {
     if (sizeof(T) == 8 && std::is_unsigned_v<T>) {
       return T(static_cast<unsigned __int128>(a) * b >> 64);
@@ -48,7 +48,7 @@ void integer_type(const std::string& t) {
   for (int i = 0; i < 6; ++i) {
     expect_binary<bool, T, T>(std::string("setp.") + names[i] + "." + t + " %d, %a, %b;",
                               [&](T a, T b) {
-                                const bool want[] = {a == b, a != b, a < b, a <= b, a > b, a >= b};
+                                const bool want[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
                                 return want[i];
                               });
   }
@@ -71,9 +71,8 @@ TEST(PtxInterpretLanes, products_and_signs) {
   expect_ternary<s64, s32, s32, s64>("mad.wide.s32 %d, %a, %b, %c;", [](s32 a, s32 b, s64 c) {
     return s64(u64(s64(a) * b) + u64(c));
   });
-  expect_ternary<u64, u32, u32, u64>("mad.wide.u32 %d, %a, %b, %c;", [](u32 a, u32 b, u64 c) {
-    return u64(a) * b + c;
-  });
+  expect_ternary<u64, u32, u32, u64>("mad.wide.u32 %d, %a, %b, %c;",
+                                     [](u32 a, u32 b, u64 c) { return u64(a) * b + c; });
   expect_unary<s32, s32>("neg.s32 %d, %a;", [](s32 a) { return s32(-s64(a)); });
   expect_unary<s32, s32>("abs.s32 %d, %a;", [](s32 a) { return s32(a < 0 ? -s64(a) : a); });
   expect_unary<s64, s64>("neg.s64 %d, %a;", [](s64 a) { return s64(-Wide(a)); });
@@ -108,14 +107,13 @@ TEST(PtxInterpretLanes, bits) {
   expect_unary<u32, u32>("brev.b32 %d, %a;", [](u32 a) { return __builtin_bitreverse32(a); });
   expect_unary<u64, u64>("brev.b64 %d, %a;", [](u64 a) { return __builtin_bitreverse64(a); });
   // A table's index is the bits of a, b, c: 0xf0, 0xcc, 0xaa.
-  expect_ternary<u32, u32, u32, u32>(
-      "lop3.b32 %d, %a, %b, %c, 0xca;",
-      [](u32 a, u32 b, u32 c) { return (a & b) | (~a & c); });
+  expect_ternary<u32, u32, u32, u32>("lop3.b32 %d, %a, %b, %c, 0xca;",
+                                     [](u32 a, u32 b, u32 c) { return (a & b) | (~a & c); });
 }
 
 TEST(PtxInterpretLanes, fields_of_bits) {
-  const std::vector<u32> places = {0, 1, 5, 16, 24, 31, 32, 40, 255, 256 + 4}, values = {
-      0, ~0u, 0x80000000, 0x12345678, 0xf00dcafe};
+  const std::vector<u32> places = {0, 1, 5, 16, 24, 31, 32, 40, 255, 256 + 4},
+                         values = {0, ~0u, 0x80000000, 0x12345678, 0xf00dcafe};
   expect_instruction<u32, u32, u32, u32>(
       "bfe.u32 %d, %a, %b, %c;",
       [](u32 a, u32 b, u32 c) {
@@ -204,6 +202,10 @@ TEST(PtxInterpretLanes, predicates) {
       ".reg .pred %x, %y, %z;\nsetp.lo.u32 %x|%y, %a, %b;\nnot.pred %z, %x;\nand.pred %z, %z, %y;\n"
       "@%z mov.b32 %d, 1;\n@!%z mov.b32 %d, 2;",
       [](u32 a, u32 b) { return a < b ? 2 : 1; });
+  expect_binary<u32, u32, u32>(
+      ".reg .pred %x, %y, %z;\nsetp.lt.u32 %x, %a, 9;\nsetp.lt.u32 %y, %b, 9;\n"
+      "and.pred %z, !%x, %y;\nor.pred %z, %z, !%y;\nselp.b32 %d, 1, 0, !%z;",
+      [](u32 a, u32 b) { return (!(a < 9) && b < 9) || !(b < 9) ? 0 : 1; });
   expect_ternary<s32, s32, s32, s32>("slct.s32.s32 %d, %a, %b, %c;",
                                      [](s32 a, s32 b, s32 c) { return c >= 0 ? a : b; });
   expect_ternary<float, float, float, float>(

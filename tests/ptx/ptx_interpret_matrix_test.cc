@@ -35,7 +35,7 @@ std::vector<uint32_t> fragment_a(const std::vector<int>& a, int k, const Format&
   for (int lane = 0; lane < 32; ++lane) {
     const int group = lane >> 2, thread = lane % 4;
     for (int i = 0; i < registers * per; ++i) {
-      const int block = i / per;           // a_i: its register
+      const int block = i / per;  // a_i: its register
       const int row = block % 2 == 0 ? group : group + 8;
       const int column = thread * per + i % per + (block < 2 ? 0 : 4 * per);
       out[static_cast<size_t>(lane * registers + block)] |=
@@ -124,12 +124,12 @@ void expect_product(const std::string& mma, int k, const Format& fa, const Forma
     }
   }
   std::vector<uint8_t> out(want.size() * 4), ba = bytes_of_values(ra), bb = bytes_of_values(rb),
-      bc = bytes_of_values(rc);
+                                             bc = bytes_of_values(rc);
   PtxRun run;
   const auto count = [](const std::vector<uint32_t>& r) { return static_cast<int>(r.size() / 32); };
-  const absl::Status status = run_ptx(
-      product_text(mma, count(ra), count(rb), count(rc), half_sum ? "b32" : c_type), run,
-      {&out, &ba, &bb, &bc});
+  const absl::Status status =
+      run_ptx(product_text(mma, count(ra), count(rb), count(rc), half_sum ? "b32" : c_type), run,
+              {&out, &ba, &bb, &bc});
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(values_of_bytes<uint32_t>(out), want) << mma;
 }
@@ -178,7 +178,9 @@ ld.param.u64 %p, [p0];
 mul.wide.u32 %o, %l, 16;
 add.u64 %p, %p, %o;
 st.global.v2.f64 [%p], {%c0, %c1};
-)", 1), run, {&out});
+)",
+                                               1),
+                                      run, {&out});
   ASSERT_TRUE(status.ok()) << status;
   const auto c = values_of_bytes<double>(out);
   for (int row = 0; row < 8; ++row) {
@@ -195,7 +197,8 @@ TEST(PtxInterpretMatrix, saturates_where_written) {
 .reg .b64 %q, %o;
 mov.b32 %a, 0x7f7f7f7f;
 mov.u32 %x, 2147483000;
-mma.sync.aligned.m16n8k32.row.col$.s32.s8.s8.s32 {%d, %x, %x, %x}, {%a, %a, %a, %a}, {%a, %a}, {%x, %x, %x, %x};
+mma.sync.aligned.m16n8k32.row.col$.s32.s8.s8.s32 {%d, %x, %x, %x},
+  {%a, %a, %a, %a}, {%a, %a}, {%x, %x, %x, %x};
 ld.param.u64 %q, [p0];
 mov.u32 %y, %tid.x;
 mul.wide.u32 %o, %y, 4;
@@ -217,7 +220,8 @@ TEST(PtxInterpretMatrix, loads_of_fragments) {
     std::vector<uint8_t> out(512);
     PtxRun run;
     run.shared = 1024;
-    const absl::Status status = run_ptx(ptx_text(concat(R"(.reg .b32 %l, %i, %r, %s, %v, %w, %d<4>;
+    const absl::Status status = run_ptx(
+        ptx_text(concat(R"(.reg .b32 %l, %i, %r, %s, %v, %w, %d<4>;
 .reg .b64 %p, %o;
 .reg .pred %go;
 mov.u32 %l, %laneid;
@@ -238,7 +242,8 @@ setp.lt.u32 %go, %w, 4;
 @%go bra L;
 sub.u32 %s, %s, 16;
 bar.sync 0;
-ldmatrix.sync.aligned.m8n8.x4)", transposed ? ".trans" : "", R"(.shared.b16 {%d0, %d1, %d2, %d3}, [%s];
+ldmatrix.sync.aligned.m8n8.x4)",
+                        transposed ? ".trans" : "", R"(.shared.b16 {%d0, %d1, %d2, %d3}, [%s];
 ld.param.u64 %p, [p0];
 mul.wide.u32 %o, %l, 16;
 add.u64 %p, %p, %o;
@@ -248,7 +253,9 @@ movmatrix.sync.aligned.m8n8.trans.b16 %d2, %d1;
 ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%d0, %d1}, [%s];
 setp.ne.u32 %go, %d1, %d2;
 @%go trap;
-)"), 1, true), run, {&out});
+)"),
+                 1, true),
+        run, {&out});
     ASSERT_TRUE(status.ok()) << status;
     const auto d = values_of_bytes<uint16_t>(out);
     for (uint32_t lane = 0; lane < 32; ++lane) {

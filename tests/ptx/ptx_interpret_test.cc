@@ -95,7 +95,8 @@ mad.lo.u32 %d, %a, 1000, %l;
 mad.lo.u32 %d, %b, 100000, %d;
 mov.u32 %a, %nctaid.x;
 mad.lo.u32 %d, %a, 10000000, %d;
-)", run);
+)",
+                             run);
   EXPECT_EQ(out[0], 10000000u + 6400000);
   EXPECT_EQ(out[37], 10000000u + 6400000 + 1000 + 5);
 }
@@ -124,7 +125,9 @@ st.global.u8 [%o+32], %r4;
 ld.global.s8 %w, [%i];
 st.global.u64 [%o+40], %w;
 ret;
-)", 2), run, {&out, &in});
+)",
+                                               2),
+                                      run, {&out, &in});
   ASSERT_TRUE(status.ok()) << status;
   const auto words = values_of_bytes<uint32_t>(out);
   EXPECT_EQ(words[0] & 0xffff, 0xf3u);
@@ -213,7 +216,8 @@ trap;
 L:
 add.u32 %d, %d, %a;
 }
-)")[0], 13u);
+)")[0],
+            13u);
 }
 
 TEST(PtxInterpret, shuffles_votes_and_reductions) {
@@ -321,7 +325,8 @@ bar.sync 2, 64;
 ld.shared.b32 %d, [%b];
 end:
 barrier.sync 3;
-)", run);
+)",
+                             run);
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[32 + i], i);
 }
 
@@ -340,7 +345,8 @@ add.u64 %x, %x, %o;
 shl.b32 %b, %t, 4;
 mov.u32 %a, shared;
 add.u32 %b, %a, %b;
-cp.async.cg.shared.global.L2::128B [%b], [%x], 16)" + extra + R"(;
+cp.async.cg.shared.global.L2::128B [%b], [%x], 16)" +
+                             extra + R"(;
 cp.async.commit_group;
 cp.async.ca.shared.global [%b+512], [%x+512], 4;
 cp.async.commit_group;
@@ -403,12 +409,13 @@ TEST(PtxInterpret, errors_of_accesses) {
   expect_error(".local .b8 m[8];\nld.local.b8 %d, [m+8];\n", {"out of bounds of local"});
   expect_error("ld.param.u64 %x, [p0+8];\n", {"out of bounds of parameter"});
   expect_error("cp.async.ca.shared.global [shared], [%q], 8;\n", {"not a multiple of 8"}, run);
-  expect_error("cp.async.ca.shared.global [shared], [%q+4], 4;\n", {"out of bounds of global"}, run);
+  expect_error("cp.async.ca.shared.global [shared], [%q+4], 4;\n", {"out of bounds of global"},
+               run);
   expect_error("mov.u32 %a, 5;\ncp.async.ca.shared.global [shared], [%q], 4, %a;\n",
                {"reads 5 bytes of a copy of 4"}, run);
   // Read-only memory.
-  const auto module = parse_ptx(ptx_text(
-      ".reg .b64 %q;\nld.param.u64 %q, [p0];\nst.global.u64 [%q], %q;\n", 1));
+  const auto module =
+      parse_ptx(ptx_text(".reg .b64 %q;\nld.param.u64 %q, [p0];\nst.global.u64 [%q], %q;\n", 1));
   ASSERT_TRUE(module.ok()) << module.status();
   uint64_t word = 0;
   PtxLaunch launch;
@@ -436,8 +443,7 @@ TEST(PtxInterpret, errors_of_lanes_apart) {
                {"takes the value of lane 8, which is not among the members"});
   expect_error(split + "@%p shfl.sync.bfly.b32 %d, %l, 1, 31, 0xff;\n",
                {"leaves out the lane itself", "thread 8"});
-  expect_error(split + "@%p vote.sync.ballot.b32 %d, %p, -1;\n",
-               {"names a lane that has ended"});
+  expect_error(split + "@%p vote.sync.ballot.b32 %d, %p, -1;\n", {"names a lane that has ended"});
   expect_error(".reg .b32 %m<2>;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%m0}, [shared];\n",
                {"needs all 32 lanes"}, {.items = 16, .shared = 512});
   // Loops that lanes leave at different times, with a barrier inside.
@@ -447,7 +453,8 @@ bar.sync 0;
 add.u32 %d, %d, 1;
 setp.lt.u32 %p, %d, %l;
 @%p bra loop;
-)", {"lanes 2-31 wait here for others, which end"});
+)",
+               {"lanes 2-31 wait here for others, which end"});
 }
 
 TEST(PtxInterpret, errors_of_barriers) {
@@ -456,8 +463,10 @@ TEST(PtxInterpret, errors_of_barriers) {
   const std::string body = "setp.lt.u32 %p, %t, 64;\nmov.u32 %d, 0;\n@%p bra wait;\nret;\nwait:\n";
   expect_error(body + "bar.sync 1;\n",
                {"deadlock", "block 0 warp 0 lanes 0-31", "barrier 1: 64 of 96 threads"}, run);
-  expect_error("mov.u32 %d, 0;\nsetp.lt.u32 %p, %t, 32;\n@%p bra a;\nbar.sync 1, 64;\nbra e;\n"
-               "a:\nbar.sync 1, 96;\ne:\n", {"barrier 1 waits for"}, run);
+  expect_error(
+      "mov.u32 %d, 0;\nsetp.lt.u32 %p, %t, 32;\n@%p bra a;\nbar.sync 1, 64;\nbra e;\n"
+      "a:\nbar.sync 1, 96;\ne:\n",
+      {"barrier 1 waits for"}, run);
   expect_error("mov.u32 %d, 0;\nbar.arrive 1, 96;\nbar.sync 0;\nbar.sync 1, 96;\n",
                {"deadlock", "barrier 1: 64 of 96"}, {.items = 32});
   expect_error("mov.u32 %d, 0;\nbar.sync 1, 40;\n", {"no multiple of a warp"}, run);

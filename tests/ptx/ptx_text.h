@@ -36,7 +36,8 @@ struct PtxRun {
   int64_t groups = 1, items = 32, shared = 0, cluster = 1;
   PtxOptions options = {};
   int64_t steps = 0;
-  std::vector<std::string> extra = {};     // parameters after the pointers
+  size_t pointers = 99;                 // of the buffers, those that are parameters: the first
+  std::vector<std::string> extra = {};  // parameters after the pointers
 };
 
 // Runs it on buffers, which are the pointers. With LW_PTX_TEXTS set, the text is also written to a
@@ -56,8 +57,11 @@ inline absl::Status run_ptx(const std::string& text, PtxRun& run,
   launch.shared_bytes = run.shared;
   std::vector<PtxMemory> memory;
   for (std::vector<uint8_t>* b : buffers) {
-    launch.parameters.push_back(ptx_pointer(b->data()));
-    memory.push_back({reinterpret_cast<uint64_t>(b->data()), static_cast<int64_t>(b->size()), true});
+    if (launch.parameters.size() < run.pointers) {
+      launch.parameters.push_back(ptx_pointer(b->data()));
+    }
+    memory.push_back(
+        {reinterpret_cast<uint64_t>(b->data()), static_cast<int64_t>(b->size()), true});
   }
   for (const std::string& p : run.extra) launch.parameters.push_back(p);
   PtxStatistics statistics;
@@ -109,14 +113,47 @@ std::vector<T> telling_values() {
     out = {false, true};
   } else if constexpr (std::is_floating_point_v<T>) {
     using L = std::numeric_limits<T>;
-    out = {0, T(-0.0), 1, -1, T(0.5), T(-1.5), T(2.5), T(3.7), T(-100.25), T(1e10), T(-3e20),
-           T(255.5), T(65504), T(1e-5), L::min(), L::denorm_min(), -L::denorm_min() * 3, L::max(),
-           L::infinity(), -L::infinity(), L::quiet_NaN()};
+    out = {0,
+           T(-0.0),
+           1,
+           -1,
+           T(0.5),
+           T(-1.5),
+           T(2.5),
+           T(3.7),
+           T(-100.25),
+           T(1e10),
+           T(-3e20),
+           T(255.5),
+           T(65504),
+           T(1e-5),
+           L::min(),
+           L::denorm_min(),
+           -L::denorm_min() * 3,
+           L::max(),
+           L::infinity(),
+           -L::infinity(),
+           L::quiet_NaN()};
   } else {
     using L = std::numeric_limits<T>;
-    out = {0, 1, 2, 3, 7, 31, T(32), T(33), T(100), L::max(), T(L::max() - 1), L::min(),
-           T(L::min() + 1), T(-1), T(-2), T(-77)};
-    for (int i = 0; i < 5; ++i) out.push_back(static_cast<T>(random() * uint64_t{0x9e3779b97f4a7c}));
+    out = {0,
+           1,
+           2,
+           3,
+           7,
+           31,
+           T(32),
+           T(33),
+           T(100),
+           L::max(),
+           T(L::max() - 1),
+           L::min(),
+           T(L::min() + 1),
+           T(-1),
+           T(-2),
+           T(-77)};
+    for (int i = 0; i < 5; ++i)
+      out.push_back(static_cast<T>(random() * uint64_t{0x9e3779b97f4a7c}));
   }
   return out;
 }
@@ -168,12 +205,14 @@ void expect_instruction(const std::string& instruction, F&& f, const std::vector
   body += load(2, "%b", sizeof(B), ptx_register_type<B>());
   body += load(3, "%c", sizeof(C), ptx_register_type<C>());
   body += instruction + "\n";
-  if (std::is_same_v<D, bool>) body += "selp.b32 %out, 1, 0, %d;\n";
-  else body += concat("mov.", ptx_register_type<D>(), " %out, %d;\n");
+  if (std::is_same_v<D, bool>)
+    body += "selp.b32 %out, 1, 0, %d;\n";
+  else
+    body += concat("mov.", ptx_register_type<D>(), " %out, %d;\n");
   body += place(0, sizeof(Out));
   body += concat("st.global.", ptx_register_type<Out>(), " [%q], %out;\n");
-  std::vector<uint8_t> out(static_cast<size_t>(count) * sizeof(Out)), ab = bytes_of_values(a),
-      bb = bytes_of_values(b), cb = bytes_of_values(c);
+  std::vector<uint8_t> out(static_cast<size_t>(count) * sizeof(Out)),
+      ab = bytes_of_values(a), bb = bytes_of_values(b), cb = bytes_of_values(c);
   PtxRun run;
   run.items = 128;
   run.groups = (count + 127) / 128;

@@ -59,8 +59,8 @@ T extracted(T a, uint32_t begin, uint32_t count) {
   count &= 255;
   const auto bit = [&](uint32_t i) { return i < kBits && (static_cast<uint64_t>(a) >> i & 1); };
   // Beyond the top, and beyond the field, bits are the sign.
-  const bool sign = std::is_signed_v<T> && count != 0 &&
-                    bit(std::min(begin + count - 1, kBits - 1));
+  const bool sign =
+      std::is_signed_v<T> && count != 0 && bit(std::min(begin + count - 1, kBits - 1));
   uint64_t out = 0;
   for (uint32_t i = 0; i < kBits; ++i) {
     const bool inside = i < count && begin + i < kBits;
@@ -88,7 +88,8 @@ void run_insert(Warp& w, const Instruction& in, uint32_t mask) {
 // number[0]: 0 left wrap, 1 left clamp, 2 right wrap, 3 right clamp.
 void run_funnel(Warp& w, const Instruction& in, uint32_t mask) {
   each_lane(mask, [&](int l) {
-    const uint64_t both = uint64_t{w.get<uint32_t>(in.op[2], l)} << 32 | w.get<uint32_t>(in.op[1], l);
+    const uint64_t both =
+        uint64_t{w.get<uint32_t>(in.op[2], l)} << 32 | w.get<uint32_t>(in.op[1], l);
     const uint32_t c = w.get<uint32_t>(in.op[3], l);
     const uint32_t n = in.number[0] & 1 ? std::min(c, 32u) : c & 31;
     const uint64_t out = in.number[0] < 2 ? both >> (32 - n) : both >> n;
@@ -111,12 +112,12 @@ uint32_t permuted(uint32_t a, uint32_t b, uint32_t c, int64_t mode) {
         if (pick & 8) value = value & 128 ? 255 : 0;
         break;
       }
-      case 1: value = byte(s + i); break;                          // f4e
-      case 2: value = byte(s + 8 - i); break;                      // b4e
-      case 3: value = byte(s); break;                              // rc8
-      case 4: value = byte(std::max(i, s)); break;                 // ecl
-      case 5: value = byte(std::min(i, s)); break;                 // ecr
-      default: value = byte((s & 1) * 2 + (i & 1)); break;         // rc16
+      case 1: value = byte(s + i); break;                   // f4e
+      case 2: value = byte(s + 8 - i); break;               // b4e
+      case 3: value = byte(s); break;                       // rc8
+      case 4: value = byte(std::max(i, s)); break;          // ecl
+      case 5: value = byte(std::min(i, s)); break;          // ecr
+      default: value = byte((s & 1) * 2 + (i & 1)); break;  // rc16
     }
     out |= value << i * 8;
   }
@@ -173,14 +174,21 @@ void decode_logic(Decoder& d) {
   const bool one = root == "not";
   d.expect_operands(one ? 2 : 3);
   d.in.op[0] = d.destination(0, type);
+  if (type == kPred) {
+    bool not_a = false, not_b = false;
+    d.in.op[1] = d.predicate(1, &not_a);
+    d.in.op[2] = one ? d.in.op[1] : d.predicate(2, &not_b);
+    const int table = one ? 3 : root == "and" ? 8 : root == "or" ? 14 : 6;
+    for (int i = 0; i < 4; ++i) {
+      const int from = i ^ (not_a ? one ? 3 : 2 : 0) ^ (not_b ? 1 : 0);
+      d.in.number[0] |= int64_t{table >> from & 1} << i;
+    }
+    d.in.run = run_predicate_logic;
+    return;
+  }
   d.in.op[1] = d.source(1, type);
   d.in.op[2] = one ? d.in.op[1] : d.source(2, type);
-  if (type == kPred) {
-    d.in.number[0] = one ? 3 : root == "and" ? 8 : root == "or" ? 14 : 6;
-    d.in.run = run_predicate_logic;
-  } else {
-    d.in.run = logic_handler(root, type);
-  }
+  d.in.run = logic_handler(root, type);
 }
 
 void decode_count(Decoder& d) {
@@ -194,7 +202,8 @@ void decode_count(Decoder& d) {
       return unary_lanes<uint32_t, T, [](T a) { return static_cast<uint32_t>(std::popcount(a)); }>;
     }
     if (root == "clz") {
-      return unary_lanes<uint32_t, T, [](T a) { return static_cast<uint32_t>(std::countl_zero(a)); }>;
+      return unary_lanes<uint32_t, T,
+                         [](T a) { return static_cast<uint32_t>(std::countl_zero(a)); }>;
     }
     return unary_lanes<T, T, [](T a) {
       T out = 0;
@@ -228,9 +237,9 @@ void decode_bits(Decoder& d) {
   if (root == "popc" || root == "clz" || root == "brev") return decode_count(d);
   if (root == "dp4a" || root == "dp2a") return decode_dot_bytes(d);
   if (root == "shl" || root == "shr") {
-    const PtxType type =
-        root == "shl" ? d.take_type({kB16, kB32, kB64})
-                      : d.take_type({kB16, kB32, kB64, kU16, kU32, kU64, kS16, kS32, kS64});
+    const PtxType type = root == "shl"
+                             ? d.take_type({kB16, kB32, kB64})
+                             : d.take_type({kB16, kB32, kB64, kU16, kU32, kU64, kS16, kS32, kS64});
     d.expect_operands(3);
     d.in.op[0] = d.destination(0, type);
     d.in.op[1] = d.source(1, type);
@@ -246,9 +255,8 @@ void decode_bits(Decoder& d) {
     d.in.op[2] = d.source(2, kU32);
     d.in.op[3] = d.source(3, kU32);
     d.in.run = by_integer(type, []<class T>() -> Handler {
-      return ternary_lanes<T, T, uint32_t, uint32_t, [](T a, uint32_t b, uint32_t c) {
-        return extracted<T>(a, b, c);
-      }>;
+      return ternary_lanes<T, T, uint32_t, uint32_t,
+                           [](T a, uint32_t b, uint32_t c) { return extracted<T>(a, b, c); }>;
     });
     return;
   }

@@ -16,9 +16,9 @@ namespace {
 
 using enum PtxType;
 
-constexpr std::string_view kComparisons[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "lo",
-                                             "ls",  "hi",  "hs",  "equ", "neu", "ltu", "leu",
-                                             "gtu", "geu", "num", "nan"};
+constexpr std::string_view kComparisons[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",
+                                             "lo",  "ls",  "hi",  "hs",  "equ", "neu",
+                                             "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 template <class T>
 bool compared(int64_t which, T a, T b) {
@@ -26,10 +26,14 @@ bool compared(int64_t which, T a, T b) {
   switch (which) {
     case 0: return !unordered && a == b;
     case 1: return !unordered && a != b;
-    case 2: case 6: return a < b;
-    case 3: case 7: return a <= b;
-    case 4: case 8: return a > b;
-    case 5: case 9: return a >= b;
+    case 2:
+    case 6: return a < b;
+    case 3:
+    case 7: return a <= b;
+    case 4:
+    case 8: return a > b;
+    case 5:
+    case 9: return a >= b;
     case 10: return unordered || a == b;
     case 11: return unordered || a != b;
     case 12: return unordered || a < b;
@@ -68,7 +72,7 @@ void run_compare(Warp& w, const Instruction& in, uint32_t mask) {
 }
 
 void run_select(Warp& w, const Instruction& in, uint32_t mask) {
-  const uint32_t p = w.bits[in.op[3]];
+  const uint32_t p = in.flags & 4 ? ~w.bits[in.op[3]] : w.bits[in.op[3]];
   each_lane(mask, [&](int l) {
     w.set<uint64_t>(in.op[0], l, w.get<uint64_t>(p >> l & 1 ? in.op[1] : in.op[2], l));
   });
@@ -86,7 +90,7 @@ void run_select_sign(Warp& w, const Instruction& in, uint32_t mask) {
   });
 }
 
-constexpr std::string_view kTests[] = {"finite",       "infinite", "number",
+constexpr std::string_view kTests[] = {"finite",     "infinite", "number",
                                        "notanumber", "normal",   "subnormal"};
 
 template <class T>
@@ -94,8 +98,12 @@ void run_test(Warp& w, const Instruction& in, uint32_t mask) {
   uint32_t out = 0;
   each_lane(mask, [&](int l) {
     const int sort = std::fpclassify(w.get<T>(in.op[1], l));
-    const bool yes[] = {sort != FP_INFINITE && sort != FP_NAN, sort == FP_INFINITE,
-                        sort != FP_NAN, sort == FP_NAN, sort == FP_NORMAL, sort == FP_SUBNORMAL};
+    const bool yes[] = {sort != FP_INFINITE && sort != FP_NAN,
+                        sort == FP_INFINITE,
+                        sort != FP_NAN,
+                        sort == FP_NAN,
+                        sort == FP_NORMAL,
+                        sort == FP_SUBNORMAL};
     if (yes[in.number[0]]) out |= 1u << l;
   });
   w.set_bits(in.op[0], mask, out);
@@ -110,8 +118,8 @@ void decode_set_predicate(Decoder& d) {
   const std::string_view combine = d.take_any({"and", "or", "xor"});
   d.in.number[1] = combine == "or" ? 1 : combine == "xor" ? 2 : 0;
   const bool flush = d.take("ftz");
-  const PtxType type = d.take_type({kB16, kB32, kB64, kU16, kU32, kU64, kS16, kS32, kS64, kF32,
-                                    kF64});
+  const PtxType type =
+      d.take_type({kB16, kB32, kB64, kU16, kU32, kU64, kS16, kS32, kS64, kF32, kF64});
   d.expect_operands(combine.empty() ? 3 : 4);
   if (!d.ok()) return;
   if (flush && type != kF32) return d.fail(".ftz is of f32");
@@ -161,16 +169,17 @@ void decode_compare(Decoder& d) {
   }
   const bool by_sign = root == "slct";
   const bool flush = by_sign && d.take("ftz");
-  const PtxType type = d.take_type({kB16, kB32, kB64, kU16, kU32, kU64, kS16, kS32, kS64, kF32,
-                                    kF64});
+  const PtxType type =
+      d.take_type({kB16, kB32, kB64, kU16, kU32, kU64, kS16, kS32, kS64, kF32, kF64});
   const PtxType sign = by_sign ? d.take_type({kS32, kF32}) : kPred;
   if (flush && sign != kF32) d.fail(".ftz is of f32");
   d.expect_operands(4);
   d.in.op[0] = d.destination(0, type);
   d.in.op[1] = d.source(1, type);
   d.in.op[2] = d.source(2, type);
-  d.in.op[3] = d.source(3, sign);
-  d.in.flags = (sign == kF32 ? 1 : 0) | (flush ? 2 : 0);
+  bool negated = false;
+  d.in.op[3] = by_sign ? d.source(3, sign) : d.predicate(3, &negated);
+  d.in.flags = (sign == kF32 ? 1 : 0) | (flush ? 2 : 0) | (negated ? 4 : 0);
   d.in.run = by_sign ? run_select_sign : run_select;
 }
 

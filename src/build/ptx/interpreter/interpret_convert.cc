@@ -67,8 +67,7 @@ double narrowed(double x, int precision, int least_exponent, double largest, Rou
 
 float to_float(double value, Rounding rounding) {
   if (rounding == Rounding::kNearest) return static_cast<float>(value);
-  return static_cast<float>(
-      narrowed(value, 24, -126, std::numeric_limits<float>::max(), rounding));
+  return static_cast<float>(narrowed(value, 24, -126, std::numeric_limits<float>::max(), rounding));
 }
 
 uint16_t to_half(double value, Rounding rounding) {
@@ -212,9 +211,12 @@ void run_float_to_integer(Warp& w, const Instruction& in, uint32_t mask) {
       }
     } else {
       const double r = whole(x, rounding);
-      if (r <= static_cast<double>(least_of(to))) value = least_of(to);
-      else if (r >= static_cast<double>(most_of(to))) value = most_of(to);
-      else value = static_cast<__int128>(r);
+      if (r <= static_cast<double>(least_of(to)))
+        value = least_of(to);
+      else if (r >= static_cast<double>(most_of(to)))
+        value = most_of(to);
+      else
+        value = static_cast<__int128>(r);
     }
     w.set<uint64_t>(in.op[0], l, in_register(value, to, in.number[3]));
   });
@@ -251,8 +253,10 @@ void run_pair(Warp& w, const Instruction& in, uint32_t mask) {
 void run_tf32(Warp& w, const Instruction& in, uint32_t mask) {
   each_lane(mask, [&](int l) {
     uint32_t bits = w.get<uint32_t>(in.op[1], l);
-    if ((bits & 0x7f800000) != 0x7f800000) bits += 0x1000;
-    else if (bits & 0x7fffff) bits = 0x7fffffff;
+    if ((bits & 0x7f800000) != 0x7f800000)
+      bits += 0x1000;
+    else if (bits & 0x7fffff)
+      bits = 0x7fffffff;
     w.set<uint32_t>(in.op[0], l, bits & ~uint32_t{0x1fff});
   });
 }
@@ -265,19 +269,22 @@ bool digits_lost(PtxType to, PtxType from) {
 }  // namespace
 
 void decode_convert(Decoder& d) {
-  const std::string_view by = d.take_any({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
+  const std::string_view by =
+      d.take_any({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
   const bool to_whole = by.size() == 3 && by[2] == 'i';
   Rounding rounding = Rounding::kNearest;
   if (by.size() >= 2) {
-    rounding = by[1] == 'z' ? Rounding::kZero : by[1] == 'm' ? Rounding::kDown
-               : by[1] == 'p' ? Rounding::kUp : Rounding::kNearest;
+    rounding = by[1] == 'z'   ? Rounding::kZero
+               : by[1] == 'm' ? Rounding::kDown
+               : by[1] == 'p' ? Rounding::kUp
+                              : Rounding::kNearest;
   }
   d.in.number[2] = static_cast<int64_t>(rounding);
   if (by == "rna") {
     d.take_type({kTf32});
     d.take_type({kF32});
     d.expect_operands(2);
-    d.in.op[0] = d.destination(0, kB32);
+    d.in.op[0] = d.destination(0, kTf32);
     d.in.op[1] = d.source(1, kF32);
     d.in.run = run_tf32;
     return;
@@ -285,8 +292,8 @@ void decode_convert(Decoder& d) {
   const bool relu = d.take("relu");
   const bool flush = d.take("ftz"), saturate = d.take("sat");
   d.in.flags = (flush ? kFlush : 0) | (saturate || relu ? kSaturate : 0) | (to_whole ? kWhole : 0);
-  const PtxType to = d.take_type({kU8, kS8, kU16, kS16, kU32, kS32, kU64, kS64, kF16, kBf16, kF32,
-                                  kF64, kF16x2, kBf16x2});
+  const PtxType to = d.take_type(
+      {kU8, kS8, kU16, kS16, kU32, kS32, kU64, kS64, kF16, kBf16, kF32, kF64, kF16x2, kBf16x2});
   if (to == kF16x2 || to == kBf16x2) {
     if ((by != "rn" && by != "rz") || flush || saturate) return d.unknown();
     d.take_type({kF32});
@@ -307,7 +314,9 @@ void decode_convert(Decoder& d) {
   if (flush && !single) return d.fail(".ftz is of f32");
   // Before sm_90 bf16 is only made of f32.
   const bool simple_bfloat = to == kBf16 && from == kF32 && (by == "rn" || by == "rz") && !saturate;
-  if ((to == kBf16 || from == kBf16) && !simple_bfloat &&
+  if (to == kBf16 && saturate) return d.unknown();
+  const bool widens = from == kBf16 && to == kF32;
+  if ((to == kBf16 || from == kBf16) && !simple_bfloat && !widens &&
       !(d.target_at_least(90) && d.version_at_least(78))) {
     return d.fail("bf16 has this from sm_90 and PTX 7.8 on");
   }
@@ -319,6 +328,9 @@ void decode_convert(Decoder& d) {
   d.in.number[3] = bytes_of(d.type_of(d.in.op[0]));
   if (is_integer(to) && is_integer(from)) {
     if (!by.empty()) return d.fail("a rounding stands between integers");
+    if (saturate && least_of(to) <= least_of(from) && most_of(to) >= most_of(from)) {
+      return d.fail("nothing can be out of range");
+    }
     d.in.run = run_integer_to_integer;
   } else if (is_integer(to)) {
     if (!to_whole) return d.fail("the rounding .rni, .rzi, .rmi or .rpi is missing");

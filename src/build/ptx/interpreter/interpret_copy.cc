@@ -44,8 +44,9 @@ void run_copy(Warp& w, const Instruction& in, uint32_t mask) {
       }
       copy.read_bytes = static_cast<int32_t>(some);
     }
-    std::byte* to = w.at(in, l, Space::kShared, w.get<uint64_t>(in.op[0], l) +
-                                    static_cast<uint64_t>(in.number[0]), bytes, true);
+    std::byte* to =
+        w.at(in, l, Space::kShared,
+             w.get<uint64_t>(in.op[0], l) + static_cast<uint64_t>(in.number[0]), bytes, true);
     if (to == nullptr) return;
     copy.to = reinterpret_cast<uint64_t>(to);
     copy.from = w.get<uint64_t>(in.op[1], l) + static_cast<uint64_t>(in.number[1]);
@@ -55,8 +56,9 @@ void run_copy(Warp& w, const Instruction& in, uint32_t mask) {
         return;
       }
       if (w.machine->global(copy.from, copy.read_bytes, false) == nullptr) {
-        w.fail(in, l, concat("reads ", copy.read_bytes, " bytes at ", copy.from,
-                             ", out of bounds of global memory"));
+        w.fail(in, l,
+               concat("reads ", copy.read_bytes, " bytes at ", copy.from,
+                      ", out of bounds of global memory"));
         return;
       }
     }
@@ -92,6 +94,8 @@ void run_wait(Warp& w, const Instruction& in, uint32_t mask) {
 }  // namespace
 
 void decode_copy(Decoder& d) {
+  const bool hopper = d.target_at_least(90) && d.version_at_least(80);
+  if (hopper && (d.peek() == "reduce" || d.second() == "bulk")) return decode_bulk(d);
   if (!d.take("async")) return d.unknown();
   if (d.take("commit_group")) {
     d.expect_operands(0);
@@ -111,10 +115,11 @@ void decode_copy(Decoder& d) {
     return;
   }
   const std::string_view cache = d.must_take({"ca", "cg"});
-  d.must_take({"shared", "shared::cta"});
+  if (!take_shared(d)) d.unknown();
   d.must_take({"global"});
-  const bool hint = d.take("L2::cache_hint");
+  bool hint = d.take("L2::cache_hint");
   d.take_any({"L2::64B", "L2::128B", "L2::256B"});
+  hint = hint || d.take("L2::cache_hint");
   d.expect_operands(hint ? 4 : 3, hint ? 5 : 4);
   if (!d.ok()) return;
   d.address_of(d.operand(0), 0, 0, Space::kShared);
@@ -124,7 +129,10 @@ void decode_copy(Decoder& d) {
     d.fail("a copy has 4, 8 or 16 bytes; of .cg 16");
   }
   d.in.number[2] = bytes;
-  if (d.operands() - (hint ? 1 : 0) == 4) d.in.op[2] = d.source(3, kU32);
+  if (d.operands() - (hint ? 1 : 0) == 4) {
+    d.in.op[2] = d.source(3, kU32);
+    if (d.operand(3).kind == Operand::Kind::kInteger) d.integer(3, 0, bytes);
+  }
   if (hint) d.source(d.operands() - 1, kB64);
   d.in.run = run_copy;
 }

@@ -21,14 +21,14 @@ namespace {
 struct TypeFacts {
   std::string_view name;
   int bytes;
-  char sort;                               // p: predicate, b, u, s, f; x: packed, no register's
+  char sort;  // p: predicate, b, u, s, f; x: packed, no register's
 };
 constexpr TypeFacts kTypeFacts[] = {
-    {"pred", 1, 'p'}, {"b8", 1, 'b'},   {"b16", 2, 'b'},   {"b32", 4, 'b'},    {"b64", 8, 'b'},
-    {"b128", 16, 'b'}, {"u8", 1, 'u'},  {"u16", 2, 'u'},   {"u32", 4, 'u'},    {"u64", 8, 'u'},
-    {"s8", 1, 's'},   {"s16", 2, 's'},  {"s32", 4, 's'},   {"s64", 8, 's'},    {"f16", 2, 'f'},
-    {"bf16", 2, 'f'}, {"f32", 4, 'f'},  {"f64", 8, 'f'},   {"f16x2", 4, 'x'},  {"bf16x2", 4, 'x'},
-    {"tf32", 4, 'x'}, {"e4m3", 1, 'x'}, {"e5m2", 1, 'x'},  {"none", 0, 'x'}};
+    {"pred", 1, 'p'},  {"b8", 1, 'b'},   {"b16", 2, 'b'},  {"b32", 4, 'b'},   {"b64", 8, 'b'},
+    {"b128", 16, 'b'}, {"u8", 1, 'u'},   {"u16", 2, 'u'},  {"u32", 4, 'u'},   {"u64", 8, 'u'},
+    {"s8", 1, 's'},    {"s16", 2, 's'},  {"s32", 4, 's'},  {"s64", 8, 's'},   {"f16", 2, 'f'},
+    {"bf16", 2, 'f'},  {"f32", 4, 'f'},  {"f64", 8, 'f'},  {"f16x2", 4, 'x'}, {"bf16x2", 4, 'x'},
+    {"tf32", 4, 'x'},  {"e4m3", 1, 'x'}, {"e5m2", 1, 'x'}, {"none", 0, 'x'}};
 const TypeFacts& facts_of(PtxType type) { return kTypeFacts[static_cast<int>(type)]; }
 
 // Whether a register of type `own` may stand where the instruction has `type`.
@@ -94,6 +94,11 @@ std::string_view Decoder::peek() const {
 
 std::string_view Decoder::last() const {
   return statement_.modifiers.empty() ? "" : std::string_view(statement_.modifiers.back());
+}
+
+std::string_view Decoder::second() const {
+  const std::vector<std::string>& all = statement_.modifiers;
+  return at_ + 1 < all.size() ? std::string_view(all[at_ + 1]) : "";
 }
 
 bool Decoder::take(std::string_view modifier) {
@@ -209,6 +214,9 @@ int32_t Decoder::source(const Operand& o, PtxType type) {
       }
       const int32_t* slot = named(o);
       if (slot == nullptr) return 0;
+      if (function_->slots[*slot].kind == Slot::Kind::kSpecial && root() != "mov") {
+        fail(concat(o.name, ", a special register, stands where only registers may"));
+      }
       if (o.offset != 0 || !may_stand(type_of(*slot), type)) {
         fail(concat(o.name, " is of type .", name_of(type_of(*slot)), ", not .", name_of(type)));
       }
@@ -317,7 +325,9 @@ int64_t Decoder::integer(int i, int64_t least, int64_t most) {
   return value;
 }
 
-void Decoder::address(int i, int op_slot, Space space) { address_of(operand(i), op_slot, 0, space); }
+void Decoder::address(int i, int op_slot, Space space) {
+  address_of(operand(i), op_slot, 0, space);
+}
 
 void Decoder::address_of(const Operand& o, int op_slot, int number_slot, Space space) {
   in.space = space;
@@ -331,8 +341,8 @@ void Decoder::address_of(const Operand& o, int op_slot, int number_slot, Space s
     return;
   }
   if (const Symbol* symbol = names_.find_symbol(o.name)) {
-    const bool same = symbol->space == space ||
-                      (symbol->space == Space::kShared && space == Space::kCluster);
+    const bool same =
+        symbol->space == space || (symbol->space == Space::kShared && space == Space::kCluster);
     if (!same) fail(concat(o.name, " lies in another space"));
     in.op[op_slot] = constant(static_cast<uint64_t>(symbol->address));
     return;
@@ -343,8 +353,8 @@ void Decoder::address_of(const Operand& o, int op_slot, int number_slot, Space s
   const int32_t* slot = named(base);
   if (slot == nullptr) return;
   // Addresses of 64 bits; those of the small spaces may have 32.
-  const bool small = space == Space::kShared || space == Space::kCluster || space == Space::kLocal ||
-                     space == Space::kParam;
+  const bool small = space == Space::kShared || space == Space::kCluster ||
+                     space == Space::kLocal || space == Space::kParam;
   const PtxType own = type_of(*slot);
   if (!(may_stand(own, PtxType::kU64) || (small && may_stand(own, PtxType::kU32))) ||
       own == PtxType::kF64 || own == PtxType::kF32) {
@@ -354,6 +364,15 @@ void Decoder::address_of(const Operand& o, int op_slot, int number_slot, Space s
   in.op[op_slot] = *slot;
 }
 
+bool take_scope(Decoder& d) {
+  if (d.target_at_least(90) && d.version_at_least(78) && d.take("cluster")) return true;
+  return !d.take_any({"cta", "gpu", "sys"}).empty();
+}
+
+bool take_shared(Decoder& d) {
+  return d.take("shared") || (d.version_at_least(78) && d.take("shared::cta"));
+}
+
 bool Decoder::target_at_least(int number) const {
   return std::atoi(program_.target.c_str() + 3) >= number;
 }
@@ -361,34 +380,90 @@ bool Decoder::target_at_least(int number) const {
 absl::StatusOr<Instruction> decode_statement(const Program& program, Function* function,
                                              const Names& names, const Statement& statement) {
   using Decode = void (*)(Decoder&);
-  static const auto* const kDecoders = new absl::flat_hash_map<std::string, Decode>{
-      {"mov", decode_move}, {"add", decode_integer}, {"sub", decode_integer},
-      {"mul", decode_integer}, {"mad", decode_integer}, {"div", decode_integer},
-      {"rem", decode_integer}, {"min", decode_integer}, {"max", decode_integer},
-      {"abs", decode_integer}, {"neg", decode_integer}, {"and", decode_bits},
-      {"or", decode_bits}, {"xor", decode_bits}, {"not", decode_bits}, {"shl", decode_bits},
-      {"shr", decode_bits}, {"lop3", decode_bits}, {"prmt", decode_bits}, {"bfe", decode_bits},
-      {"bfi", decode_bits}, {"shf", decode_bits}, {"popc", decode_bits}, {"clz", decode_bits},
-      {"brev", decode_bits}, {"dp4a", decode_bits}, {"dp2a", decode_bits}, {"fma", decode_float},
-      {"copysign", decode_float}, {"sqrt", decode_special_function},
-      {"rcp", decode_special_function}, {"rsqrt", decode_special_function},
-      {"ex2", decode_special_function}, {"lg2", decode_special_function},
-      {"tanh", decode_special_function}, {"sin", decode_special_function},
-      {"cos", decode_special_function}, {"setp", decode_compare}, {"selp", decode_compare},
-      {"slct", decode_compare}, {"testp", decode_compare}, {"cvt", decode_convert},
-      {"ld", decode_load}, {"st", decode_store}, {"atom", decode_atomic}, {"red", decode_atomic},
-      {"cvta", decode_address}, {"prefetch", decode_address}, {"createpolicy", decode_address},
-      {"bra", decode_flow}, {"ret", decode_flow}, {"exit", decode_flow}, {"trap", decode_flow},
-      {"membar", decode_flow}, {"fence", decode_flow}, {"nanosleep", decode_flow},
-      {"bar", decode_barrier}, {"barrier", decode_barrier}, {"shfl", decode_warp},
-      {"vote", decode_warp}, {"activemask", decode_warp}, {"redux", decode_warp},
-      {"cp", decode_copy}, {"mma", decode_matrix}, {"ldmatrix", decode_matrix},
-      {"stmatrix", decode_matrix},
-      {"movmatrix", decode_matrix}};
+  static const auto* const kDecoders =
+      new absl::flat_hash_map<std::string, Decode>{{"mov", decode_move},
+                                                   {"add", decode_integer},
+                                                   {"sub", decode_integer},
+                                                   {"mul", decode_integer},
+                                                   {"mad", decode_integer},
+                                                   {"div", decode_integer},
+                                                   {"rem", decode_integer},
+                                                   {"min", decode_integer},
+                                                   {"max", decode_integer},
+                                                   {"abs", decode_integer},
+                                                   {"neg", decode_integer},
+                                                   {"and", decode_bits},
+                                                   {"or", decode_bits},
+                                                   {"xor", decode_bits},
+                                                   {"not", decode_bits},
+                                                   {"shl", decode_bits},
+                                                   {"shr", decode_bits},
+                                                   {"lop3", decode_bits},
+                                                   {"prmt", decode_bits},
+                                                   {"bfe", decode_bits},
+                                                   {"bfi", decode_bits},
+                                                   {"shf", decode_bits},
+                                                   {"popc", decode_bits},
+                                                   {"clz", decode_bits},
+                                                   {"brev", decode_bits},
+                                                   {"dp4a", decode_bits},
+                                                   {"dp2a", decode_bits},
+                                                   {"fma", decode_float},
+                                                   {"copysign", decode_float},
+                                                   {"sqrt", decode_special_function},
+                                                   {"rcp", decode_special_function},
+                                                   {"rsqrt", decode_special_function},
+                                                   {"ex2", decode_special_function},
+                                                   {"lg2", decode_special_function},
+                                                   {"tanh", decode_special_function},
+                                                   {"sin", decode_special_function},
+                                                   {"cos", decode_special_function},
+                                                   {"setp", decode_compare},
+                                                   {"selp", decode_compare},
+                                                   {"slct", decode_compare},
+                                                   {"testp", decode_compare},
+                                                   {"cvt", decode_convert},
+                                                   {"ld", decode_load},
+                                                   {"st", decode_store},
+                                                   {"atom", decode_atomic},
+                                                   {"red", decode_atomic},
+                                                   {"cvta", decode_address},
+                                                   {"prefetch", decode_address},
+                                                   {"createpolicy", decode_address},
+                                                   {"bra", decode_flow},
+                                                   {"ret", decode_flow},
+                                                   {"exit", decode_flow},
+                                                   {"trap", decode_flow},
+                                                   {"membar", decode_flow},
+                                                   {"fence", decode_flow},
+                                                   {"nanosleep", decode_flow},
+                                                   {"bar", decode_barrier},
+                                                   {"barrier", decode_barrier},
+                                                   {"shfl", decode_warp},
+                                                   {"vote", decode_warp},
+                                                   {"activemask", decode_warp},
+                                                   {"redux", decode_warp},
+                                                   {"cp", decode_copy},
+                                                   {"mma", decode_matrix},
+                                                   {"ldmatrix", decode_matrix},
+                                                   {"stmatrix", decode_matrix},
+                                                   {"mbarrier", decode_mbarrier},
+                                                   {"mapa", decode_cluster},
+                                                   {"elect", decode_cluster},
+                                                   {"setmaxnreg", decode_cluster},
+                                                   {"wgmma", decode_wgmma},
+                                                   {"griddepcontrol", decode_flow},
+                                                   {"movmatrix", decode_matrix}};
   const auto found = kDecoders->find(statement.root);
   Decoder decoder(program, function, names, statement);
   if (found == kDecoders->end()) {
     decoder.fail("the instruction is not known");
+    return decoder.status();
+  }
+  const bool hopper = found->second == decode_mbarrier || found->second == decode_cluster ||
+                      found->second == decode_wgmma || statement.root == "griddepcontrol";
+  if (hopper && !(decoder.target_at_least(90) && decoder.version_at_least(80))) {
+    decoder.fail("this is of sm_90 and PTX 8.0");
     return decoder.status();
   }
   found->second(decoder);

@@ -80,9 +80,8 @@ Handler approximation(std::string_view root) {
   if (root == "tanh") return unary_float<F, kFlush, [](F a) { return std::tanh(a); }>();
   if (root == "rcp") return unary_float<F, kFlush, [](F a) { return 1.0f / a; }>();
   if (root == "sqrt") return unary_float<F, kFlush, [](F a) { return std::sqrt(a); }>();
-  return unary_float<F, kFlush, [](F a) {
-    return static_cast<F>(1.0 / std::sqrt(static_cast<double>(a)));
-  }>();
+  return unary_float<F, kFlush,
+                     [](F a) { return static_cast<F>(1.0 / std::sqrt(static_cast<double>(a))); }>();
 }
 
 // Of halves: the sum or product is exact in f64 (a product of three is not, by less than a rounding
@@ -104,8 +103,9 @@ void run_halves(Warp& w, const Instruction& in, uint32_t mask) {
         case 1: r = a - b; break;
         case 2: r = a * b; break;
         case 3: r = std::fma(a, b, value(in.op[3], l, part)); break;
-        case 4: r = nan ? extreme<double, false, true>(a, b) : extreme<double, false, false>(a, b);
-                break;
+        case 4:
+          r = nan ? extreme<double, false, true>(a, b) : extreme<double, false, false>(a, b);
+          break;
         default: r = nan ? extreme<double, true, true>(a, b) : extreme<double, true, false>(a, b);
       }
       out |= uint32_t{bfloat ? to_bfloat(r) : to_half(r)} << part * 16;

@@ -31,8 +31,9 @@ void run_barrier(Warp& w, const Instruction& in, uint32_t mask) {
   }
   Barrier& barrier = block.barriers[id];
   if (barrier.expected != 0 && barrier.expected != expected) {
-    return w.fail(in, -1, concat("barrier ", id, " waits for ", barrier.expected,
-                                 " threads, and here for ", expected));
+    return w.fail(in, -1,
+                  concat("barrier ", id, " waits for ", barrier.expected, " threads, and here for ",
+                         expected));
   }
   barrier.expected = expected;
   // A warp counts whole where all of it arrives.
@@ -70,6 +71,15 @@ void decode_flow(Decoder& d) {
     return;
   }
   d.in.run = run_nothing;
+  if (root == "griddepcontrol") {
+    d.must_take({"wait", "launch_dependents"});
+    return d.expect_operands(0);
+  }
+  if (root == "fence" && d.target_at_least(90) && d.take("proxy")) {
+    if (!d.take("async")) return d.unknown();
+    d.take_any({"global", "shared::cta", "shared::cluster"});
+    return d.expect_operands(0);
+  }
   if (root == "nanosleep") {
     d.take_type({kU32});
     d.expect_operands(1);
@@ -78,9 +88,9 @@ void decode_flow(Decoder& d) {
   }
   if (root == "membar") {
     d.must_take({"cta", "gl", "sys"});
-  } else if (!d.take("mbarrier_init")) {
+  } else if (!d.target_at_least(90) || !d.take("mbarrier_init")) {
     d.must_take({"sc", "acq_rel"});
-    d.must_take({"cta", "cluster", "gpu", "sys"});
+    if (!take_scope(d)) d.unknown();
   } else {
     if (!d.take("release") || !d.take("cluster")) return d.unknown();
   }
@@ -90,7 +100,10 @@ void decode_flow(Decoder& d) {
 void decode_barrier(Decoder& d) {
   // bar is barrier.aligned, whose other name it is.
   const bool old_name = d.root() == "bar";
-  d.take("cta");
+  if (!old_name && d.target_at_least(90) && d.version_at_least(78) && d.take("cluster")) {
+    return decode_cluster(d);
+  }
+  if (d.version_at_least(78)) d.take("cta");
   if (old_name && d.take("warp")) {
     if (!d.take("sync")) return d.unknown();
     d.expect_operands(1);

@@ -44,9 +44,9 @@ void run_unpack(Warp& w, const Instruction& in, uint32_t mask) {
 }
 
 template <class T>
-using Twice = std::conditional_t<
-    sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
-    std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+using Twice =
+    std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
+                       std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 template <class T>
 using Huge = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
 
@@ -115,14 +115,12 @@ Handler product_sum_handler(std::string_view part, PtxType type) {
       }>;
     }
     if (part == "hi") {
-      return ternary_lanes<T, T, T, T, [](T a, T b, T c) {
-        return wrapped_sum<T>(high_product<T>(a, b), c);
-      }>;
+      return ternary_lanes<T, T, T, T,
+                           [](T a, T b, T c) { return wrapped_sum<T>(high_product<T>(a, b), c); }>;
     }
     using D = Twice<T>;
-    return ternary_lanes<D, T, T, D, [](T a, T b, D c) {
-      return wrapped_sum<D>(wrapped_product<D>(a, b), c);
-    }>;
+    return ternary_lanes<D, T, T, D,
+                         [](T a, T b, D c) { return wrapped_sum<D>(wrapped_product<D>(a, b), c); }>;
   });
 }
 
@@ -169,15 +167,14 @@ void decode_integer(Decoder& d) {
     d.in.run = by_integer(type, [&]<class T>() -> Handler {
       constexpr auto negate = [](T a) { return static_cast<T>(-static_cast<uint64_t>(a)); };
       if (root == "neg") return unary_lanes<T, T, negate>;
-      return unary_lanes<T, T, [](T a) {
-        return a < 0 ? static_cast<T>(-static_cast<uint64_t>(a)) : a;
-      }>;
+      return unary_lanes<T, T,
+                         [](T a) { return a < 0 ? static_cast<T>(-static_cast<uint64_t>(a)) : a; }>;
     });
     return;
   }
   const bool saturate = (root == "add" || root == "sub") && d.take("sat");
-  const PtxType type = saturate ? d.take_type({kS32})
-                                : d.take_type({kU16, kS16, kU32, kS32, kU64, kS64});
+  const PtxType type =
+      saturate ? d.take_type({kS32}) : d.take_type({kU16, kS16, kU32, kS32, kU64, kS64});
   d.expect_operands(3);
   d.in.op[0] = d.destination(0, type);
   d.in.op[1] = d.source(1, type);
@@ -185,9 +182,10 @@ void decode_integer(Decoder& d) {
   d.in.run = simple_handler(root, type);
   if (saturate) {
     using T = int32_t;
-    d.in.run = root == "add"
-                   ? Handler{binary_lanes<T, T, T, [](T a, T b) { return saturated(int64_t{a} + b); }>}
-                   : Handler{binary_lanes<T, T, T, [](T a, T b) { return saturated(int64_t{a} - b); }>};
+    d.in.run =
+        root == "add"
+            ? Handler{binary_lanes<T, T, T, [](T a, T b) { return saturated(int64_t{a} + b); }>}
+            : Handler{binary_lanes<T, T, T, [](T a, T b) { return saturated(int64_t{a} - b); }>};
   }
 }
 

@@ -1,5 +1,5 @@
-// Handlers of instructions that do one thing to each lane, from a function of one lane's values; and
-// the choice of one by type.
+// Handlers of instructions that do one thing to each lane, from a function of one lane's values;
+// and the choice of one by type.
 #pragma once
 
 #include <bit>
@@ -18,15 +18,13 @@ void unary_lanes(Warp& w, const Instruction& in, uint32_t mask) {
 }
 template <class D, class A, class B, auto F>
 void binary_lanes(Warp& w, const Instruction& in, uint32_t mask) {
-  each_lane(mask, [&](int l) {
-    w.set<D>(in.op[0], l, F(w.get<A>(in.op[1], l), w.get<B>(in.op[2], l)));
-  });
+  each_lane(mask,
+            [&](int l) { w.set<D>(in.op[0], l, F(w.get<A>(in.op[1], l), w.get<B>(in.op[2], l))); });
 }
 template <class D, class A, class B, class C, auto F>
 void ternary_lanes(Warp& w, const Instruction& in, uint32_t mask) {
   each_lane(mask, [&](int l) {
-    w.set<D>(in.op[0], l,
-             F(w.get<A>(in.op[1], l), w.get<B>(in.op[2], l), w.get<C>(in.op[3], l)));
+    w.set<D>(in.op[0], l, F(w.get<A>(in.op[1], l), w.get<B>(in.op[2], l), w.get<C>(in.op[3], l)));
   });
 }
 

@@ -16,7 +16,8 @@ namespace lw::ptx_interpreter {
 namespace {
 
 bool in_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%' || c == '.';
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%' ||
+         c == '.';
 }
 
 bool digits_in(std::string_view text, bool (*is)(char)) {

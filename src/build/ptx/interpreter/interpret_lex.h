@@ -12,11 +12,11 @@ namespace lw::ptx_interpreter {
 
 struct Token {
   enum class Kind : uint8_t { kWord, kInteger, kFloat, kPunctuation, kEnd } kind = Kind::kEnd;
-  std::string_view text;                   // into the source; a word has its dots and :: in it
-  bool wide = false;                       // kFloat: bits are a double's
+  std::string_view text;  // into the source; a word has its dots and :: in it
+  bool wide = false;      // kFloat: bits are a double's
   uint64_t bits = 0;
   int line = 1;
-  size_t begin = 0;                        // in the source
+  size_t begin = 0;  // in the source
 };
 
 // Ends with one of kEnd. Comments are left out.

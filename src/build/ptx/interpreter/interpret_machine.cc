@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,45 +17,6 @@
 #include "src/build/ptx/interpreter/interpret_code.h"
 
 namespace lw::ptx_interpreter {
-namespace {
-
-uint32_t special_value(const Slot& slot, const Warp& warp, int lane) {
-  const Block& block = *warp.block;
-  const PtxLaunch& launch = *warp.machine->launch;
-  const int d = slot.dimension;
-  const int64_t thread = warp.index * 32 + lane;
-  const auto& items = launch.items;
-  switch (slot.special) {
-    case Special::kTid:
-      return static_cast<uint32_t>(d == 0   ? thread % items[0]
-                                   : d == 1 ? thread / items[0] % items[1]
-                                            : thread / items[0] / items[1]);
-    case Special::kNtid: return static_cast<uint32_t>(items[d]);
-    case Special::kCtaid: return static_cast<uint32_t>(block.at[d]);
-    case Special::kNctaid: return static_cast<uint32_t>(launch.groups[d]);
-    case Special::kLane: return static_cast<uint32_t>(lane);
-    case Special::kWarp: return static_cast<uint32_t>(warp.index);
-    case Special::kWarps: return static_cast<uint32_t>(block.warps.size());
-    case Special::kMaskEq: return 1u << lane;
-    case Special::kMaskLt: return (1u << lane) - 1;
-    case Special::kMaskLe: return (2u << lane) - 1;
-    case Special::kMaskGt: return ~((2u << lane) - 1);
-    case Special::kMaskGe: return ~((1u << lane) - 1);
-    case Special::kClusterId: return static_cast<uint32_t>(block.at[d] / launch.cluster[d]);
-    case Special::kClusters: return static_cast<uint32_t>(launch.groups[d] / launch.cluster[d]);
-    case Special::kClusterCta: return static_cast<uint32_t>(block.at[d] % launch.cluster[d]);
-    case Special::kClusterCtas: return static_cast<uint32_t>(launch.cluster[d]);
-    case Special::kClusterRank: return static_cast<uint32_t>(block.rank);
-    case Special::kClusterSize:
-      return static_cast<uint32_t>(launch.cluster[0] * launch.cluster[1] * launch.cluster[2]);
-    case Special::kDynamicShared: return static_cast<uint32_t>(launch.shared_bytes);
-    case Special::kZero: return 0;
-  }
-  return 0;
-}
-
-}  // namespace
-
 std::string lanes_text(uint32_t mask) {
   std::string out;
   for (int lane = 0; lane < 32; ++lane) {
@@ -75,8 +38,7 @@ std::string Block::name() const {
 void Warp::fail(const Instruction& in, int lane, std::string_view what) {
   if (failed) return;
   failed = true;
-  const std::string who = lane < 0 ? concat("warp ", index)
-                                   : concat("thread ", index * 32 + lane);
+  const std::string who = lane < 0 ? concat("warp ", index) : concat("thread ", index * 32 + lane);
   machine->status = absl::InternalError(
       concat("line ", in.line, ": '", in.text, "': ", what, " (", block->name(), ", ", who, ")"));
 }
@@ -98,9 +60,9 @@ std::byte* Machine::global(uint64_t address, int64_t bytes, bool write) {
            static_cast<uint64_t>(m.bytes) - (address - m.address) >= static_cast<uint64_t>(bytes);
   };
   if (last_memory >= memory.size() || !inside(memory[last_memory])) {
-    const auto after = std::upper_bound(
-        memory.begin(), memory.end(), address,
-        [](uint64_t value, const PtxMemory& m) { return value < m.address; });
+    const auto after =
+        std::upper_bound(memory.begin(), memory.end(), address,
+                         [](uint64_t value, const PtxMemory& m) { return value < m.address; });
     if (after == memory.begin()) return nullptr;
     const size_t found = static_cast<size_t>(after - memory.begin()) - 1;
     if (!inside(memory[found])) return nullptr;
@@ -127,8 +89,8 @@ std::byte* Warp::at(const Instruction& in, int lane, Space space, uint64_t addre
           return reinterpret_cast<std::byte*>(address);
         }
       }
-      const uint64_t begin = reinterpret_cast<uint64_t>(machine->parameters.data());
-      if (!write && address >= begin && address + bytes <= begin + machine->parameters.size()) {
+      const uint64_t begin = reinterpret_cast<uint64_t>(machine->parameters);
+      if (!write && address >= begin && address + bytes <= begin + machine->parameter_bytes) {
         return reinterpret_cast<std::byte*>(address);
       }
       [[fallthrough]];
@@ -166,14 +128,15 @@ std::byte* Warp::at(const Instruction& in, int lane, Space space, uint64_t addre
     case Space::kParam: {
       memory_name = "parameter";
       if (write) break;
-      if (address + bytes <= machine->parameters.size()) {
-        return machine->parameters.data() + address;
+      if (address + bytes <= machine->parameter_bytes) {
+        return machine->parameters + address;
       }
       break;
     }
   }
-  fail(in, lane, concat(write ? "writes " : "reads ", bytes, " bytes at ", address,
-                        ", out of bounds of ", memory_name, " memory"));
+  fail(in, lane,
+       concat(write ? "writes " : "reads ", bytes, " bytes at ", address, ", out of bounds of ",
+              memory_name, " memory"));
   return nullptr;
 }
 
@@ -199,6 +162,12 @@ void Machine::begin_warp(Warp* warp) {
   warp->bits.assign(slots.size(), 0);
   warp->written.assign(slots.size(), 0);
   for (auto& copies : warp->copies) copies = {};
+  warp->bulk = false;
+  warp->cluster_arrived = 0;
+  warp->cluster_phase.fill(0);
+  warp->products.clear();
+  warp->in_flight.assign(slots.size(), 0);
+  warp->product_count = 0;
   warp->local.assign(static_cast<size_t>(function->entry.local_bytes) * 32, std::byte{0x7f});
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].kind == Slot::Kind::kRegister) continue;
@@ -215,6 +184,8 @@ void Machine::begin_block(Block* block) {
   block->machine = this;
   block->threads = launch->items[0] * launch->items[1] * launch->items[2];
   block->barriers = {};
+  block->mbarriers.clear();
+  block->product_log.clear();
   block->shared_bytes = launch->shared_bytes + function->entry.static_shared_bytes;
   block->shared_storage.assign(static_cast<size_t>(block->shared_bytes) + 1024, std::byte{0x7f});
   const uint64_t storage = reinterpret_cast<uint64_t>(block->shared_storage.data());
@@ -242,6 +213,7 @@ absl::Status Machine::deadlock() const {
           const Barrier& b = block->barriers[f.barrier];
           text += concat(" (barrier ", f.barrier, ": ", b.arrived, " of ", b.expected, " threads)");
         }
+        if (f.state == Fragment::State::kPoll) text += waited_for(*warp, in, f.mask);
       }
     }
   }
@@ -263,6 +235,8 @@ absl::Status Machine::run_cluster(int64_t cluster) {
                      first[2] + rank / shape[0] / shape[1]};
     begin_block(blocks[i].get());
   }
+  cluster_phase = 0;
+  deliveries.clear();
   std::vector<Warp*> order;
   for (const auto& block : blocks) {
     for (const auto& warp : block->warps) order.push_back(warp.get());
@@ -274,9 +248,24 @@ absl::Status Machine::run_cluster(int64_t cluster) {
       if (!run_warp(warp, &progress)) return status;
     }
     std::erase_if(order, [](const Warp* warp) { return warp->alive == 0; });
-    if (!progress && !order.empty()) return deadlock();
+    if (progress || order.empty()) continue;
+    // What is under way lands only now, one by one.
+    if (deliveries.empty()) return deadlock();
+    deliver(options.seed == 0 ? 0 : random() % deliveries.size());
+    if (!status.ok()) return status;
+  }
+  for (const auto& block : blocks) RETURN_IF_ERROR(check_products(*block));
+  if (!deliveries.empty()) {
+    return absl::InternalError(concat(blocks[0]->name(), ": all threads have ended, and ",
+                                      deliveries.size(), " asynchronous copies have not landed"));
   }
   return absl::OkStatus();
+}
+
+void Machine::deliver(size_t which) {
+  const std::function<void()> land = std::move(deliveries[which]);
+  deliveries.erase(deliveries.begin() + static_cast<int64_t>(which));
+  land();
 }
 
 absl::Status Machine::run() {

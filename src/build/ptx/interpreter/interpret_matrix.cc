@@ -24,7 +24,7 @@ using enum PtxType;
 
 // number: [0] k, [1] type of A, [2] of B, [3] of C and D. list: D, A, B, C. flags 1: satfinite.
 struct Fragments {
-  int d, a, b, c;                          // where they begin in the list
+  int d, a, b, c;  // where they begin in the list
   int a_count, b_count, c_count;
 };
 
@@ -60,7 +60,8 @@ T element(PtxType type, uint32_t bits, int e) {
 
 template <class T>
 void gather(const Warp& w, const Instruction& in, const Fragments& f, T (*a)[32], T (*b)[8]) {
-  const auto type_a = static_cast<PtxType>(in.number[1]), type_b = static_cast<PtxType>(in.number[2]);
+  const auto type_a = static_cast<PtxType>(in.number[1]),
+             type_b = static_cast<PtxType>(in.number[2]);
   const int e = type_a == kTf32 ? 1 : 4 / bytes_of(type_a);
   for (int l = 0; l < 32; ++l) {
     const int g = l / 4, t = l % 4;
@@ -152,8 +153,9 @@ void run_load_matrix(Warp& w, const Instruction& in, uint32_t) {
     uint16_t rows[8][8];
     for (int row = 0; row < 8; ++row) {
       const int lane = static_cast<int>(i) * 8 + row;
-      const std::byte* from = w.at(in, lane, in.space, w.get<uint64_t>(in.op[0], lane) +
-                                       static_cast<uint64_t>(in.number[0]), 16, false);
+      const std::byte* from =
+          w.at(in, lane, in.space,
+               w.get<uint64_t>(in.op[0], lane) + static_cast<uint64_t>(in.number[0]), 16, false);
       if (from == nullptr) return;
       std::memcpy(rows[row], from, 16);
     }
@@ -177,8 +179,9 @@ void run_store_matrix(Warp& w, const Instruction& in, uint32_t) {
     }
     for (int row = 0; row < 8; ++row) {
       const int lane = static_cast<int>(i) * 8 + row;
-      std::byte* to = w.at(in, lane, in.space, w.get<uint64_t>(in.op[0], lane) +
-                               static_cast<uint64_t>(in.number[0]), 16, true);
+      std::byte* to =
+          w.at(in, lane, in.space,
+               w.get<uint64_t>(in.op[0], lane) + static_cast<uint64_t>(in.number[0]), 16, true);
       if (to == nullptr) return;
       std::memcpy(to, rows[row], 16);
     }
@@ -211,8 +214,11 @@ void decode_product_of_matrices(Decoder& d) {
   d.expect_operands(4);
   if (!d.ok()) return;
   const bool integers = a == kS8 || a == kU8;
-  const int k = shape == "m8n8k4" ? 4 : shape == "m16n8k4" ? 4 : shape == "m16n8k8" ? 8
-                : shape == "m16n8k16" ? 16 : 32;
+  const int k = shape == "m8n8k4"     ? 4
+                : shape == "m16n8k4"  ? 4
+                : shape == "m16n8k8"  ? 8
+                : shape == "m16n8k16" ? 16
+                                      : 32;
   bool known = c == result;
   if (a == kF64) {
     known &= b == kF64 && c == kF64 && shape == "m8n8k4";
@@ -261,14 +267,16 @@ void decode_matrix(Decoder& d) {
   const bool load = root == "ldmatrix";
   const std::string_view count = d.must_take({"x1", "x2", "x4"});
   d.in.flags = d.take("trans") ? 1 : 0;
-  d.must_take({"shared", "shared::cta"});
+  if (!take_shared(d)) d.unknown();
   d.take_type({kB16});
   d.expect_operands(2);
   if (!d.ok()) return;
   if (!load && !d.target_at_least(90)) return d.fail("this is of sm_90");
   const int matrices = count[1] - '0';
-  if (load) d.destinations(0, kF16x2, matrices);
-  else d.sources(1, kF16x2, matrices);
+  if (load)
+    d.destinations(0, kB32, matrices);
+  else
+    d.sources(1, kB32, matrices);
   d.address(load ? 1 : 0, 0, Space::kShared);
   d.in.run = load ? run_load_matrix : run_store_matrix;
 }

@@ -27,8 +27,8 @@ void run_load(Warp& w, const Instruction& in, uint32_t mask) {
   const auto count = static_cast<int64_t>(in.list.size());
   each_lane(mask, [&](int l) {
     if (w.failed) return;
-    const std::byte* from = w.at(in, l, in.space, address_at(w, in, in.op[0], l), bytes * count,
-                                 false);
+    const std::byte* from =
+        w.at(in, l, in.space, address_at(w, in, in.op[0], l), bytes * count, false);
     if (from == nullptr) return;
     for (int64_t i = 0; i < count; ++i) {
       uint64_t value = 0;
@@ -66,21 +66,19 @@ bool take_cache_modifiers(Decoder& d) {
       continue;
     }
     if (d.take_any({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal",
-                    "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
-                    "L1::no_allocate", "L2::evict_normal", "L2::evict_first", "L2::evict_last",
-                    "L2::64B", "L2::128B", "L2::256B"}).empty()) {
+                    "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+                    "L2::64B", "L2::128B", "L2::256B"})
+            .empty()) {
       break;
     }
   }
   return hint;
 }
 
-bool take_scope(Decoder& d) { return !d.take_any({"cta", "cluster", "gpu", "sys"}).empty(); }
-
 Space take_space(Decoder& d) {
   if (d.take("global")) return Space::kGlobal;
-  if (d.take("shared") || d.take("shared::cta")) return Space::kShared;
-  if (d.take("shared::cluster")) return Space::kCluster;
+  if (take_shared(d)) return Space::kShared;
+  if (d.version_at_least(78) && d.take("shared::cluster")) return Space::kCluster;
   if (d.take("local")) return Space::kLocal;
   if (d.take("param")) return Space::kParam;
   return Space::kGeneric;
@@ -95,8 +93,8 @@ void decode_access(Decoder& d, bool load) {
   const bool hint = take_cache_modifiers(d);
   const std::string_view vector = d.take_any({"v2", "v4"});
   const int count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
-  const PtxType type = d.take_type({kB8, kB16, kB32, kB64, kU8, kU16, kU32, kU64, kS8, kS16, kS32,
-                                    kS64, kF32, kF64});
+  const PtxType type = d.take_type(
+      {kB8, kB16, kB32, kB64, kU8, kU16, kU32, kU64, kS8, kS16, kS32, kS64, kF32, kF64});
   d.expect_operands(2, hint ? 3 : 2);
   if (!d.ok()) return;
   if (hint) d.source(2, kB64);
@@ -135,7 +133,8 @@ T changed(Change change, T old, T b, T c) {
   }
   if constexpr (std::is_integral_v<T>) {
     switch (change) {
-      case Change::kAdd: return static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(b));
+      case Change::kAdd:
+        return static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(b));
       case Change::kAnd: return old & b;
       case Change::kOr: return old | b;
       case Change::kXor: return old ^ b;
@@ -164,7 +163,8 @@ void run_atomic(Warp& w, const Instruction& in, uint32_t mask) {
       T now = changed<T>(change, old, b, c);
       if constexpr (std::is_same_v<T, float>) {
         // Global memory's additions flush; shared memory's do not.
-        if (in.space == Space::kGlobal) now = flushed(changed<T>(change, flushed(old), flushed(b), c));
+        if (in.space == Space::kGlobal)
+          now = flushed(changed<T>(change, flushed(old), flushed(b), c));
       }
       std::memcpy(place + i * sizeof(T), &now, sizeof(T));
       if (in.op[3] >= 0) w.set<T>(in.op[3], l, old);
@@ -177,7 +177,7 @@ void run_window(Warp& w, const Instruction& in, uint32_t mask) {
   const auto space = static_cast<Space>(in.number[1]);
   uint64_t base = 0;
   if (space == Space::kShared) base = reinterpret_cast<uint64_t>(w.block->shared) - kSharedBase;
-  if (space == Space::kParam) base = reinterpret_cast<uint64_t>(w.machine->parameters.data());
+  if (space == Space::kParam) base = reinterpret_cast<uint64_t>(w.machine->parameters);
   each_lane(mask, [&](int l) {
     const uint64_t value = w.get<uint64_t>(in.op[1], l);
     w.set<uint64_t>(in.op[0], l, in.flags & 1 ? value + base : value - base);
@@ -197,7 +197,10 @@ void decode_store(Decoder& d) { decode_access(d, false); }
 
 void decode_atomic(Decoder& d) {
   const bool result = d.root() == "atom";
-  d.take_any({"relaxed", "acquire", "release", "acq_rel"});
+  if (result)
+    d.take_any({"relaxed", "acquire", "release", "acq_rel"});
+  else
+    d.take_any({"relaxed", "release"});
   take_scope(d);
   const Space space = take_space(d);
   if (space == Space::kLocal || space == Space::kParam) return d.unknown();
@@ -212,8 +215,9 @@ void decode_atomic(Decoder& d) {
     const std::string_view parts = result ? "" : d.take_any({"v2", "v4"});
     vector = parts == "v2" ? 2 : parts == "v4" ? 4 : 1;
     type = vector > 1 ? d.take_type({kF32}) : d.take_type({kU32, kS32, kU64, kF32, kF64});
-    if (vector > 1 && (!d.target_at_least(90) || space != Space::kGlobal)) {
-      return d.fail("vectors are for global memory, from sm_90 on");
+    if (vector > 1 &&
+        (!d.target_at_least(90) || !d.version_at_least(81) || space != Space::kGlobal)) {
+      return d.fail("vectors are for global memory, from sm_90 and PTX 8.1 on");
     }
   } else if (name == "min" || name == "max") {
     type = d.take_type({kU32, kS32, kU64, kS64});
@@ -237,20 +241,32 @@ void decode_atomic(Decoder& d) {
   if (!d.ok()) return;
   if (result) d.in.op[3] = d.destination(0, type);
   d.address(i++, 0, space);
-  if (vector > 1) d.sources(i++, type, vector);
-  else d.in.op[1] = d.source(i++, type);
+  if (vector > 1)
+    d.sources(i++, type, vector);
+  else
+    d.in.op[1] = d.source(i++, type);
   if (change == Change::kCompare) d.in.op[2] = d.source(i++, type);
   if (hint) d.source(i, kB64);
   d.in.number[1] = static_cast<int64_t>(change);
-  if (type == kF32) d.in.run = run_atomic<float>;
-  else if (type == kF64) d.in.run = run_atomic<double>;
-  else if (is_bits(type)) d.in.run = type == kB32 ? run_atomic<uint32_t> : run_atomic<uint64_t>;
-  else d.in.run = by_integer(type, []<class T>() -> Handler { return run_atomic<T>; });
+  if (type == kF32)
+    d.in.run = run_atomic<float>;
+  else if (type == kF64)
+    d.in.run = run_atomic<double>;
+  else if (is_bits(type))
+    d.in.run = type == kB32 ? run_atomic<uint32_t> : run_atomic<uint64_t>;
+  else
+    d.in.run = by_integer(type, []<class T>() -> Handler { return run_atomic<T>; });
 }
 
 void decode_address(Decoder& d) {
   const std::string_view root = d.root();
   if (root == "prefetch") {
+    if (d.target_at_least(90) && d.take("tensormap")) {
+      d.expect_operands(1);
+      d.address(0, 0, Space::kGeneric);
+      d.in.run = run_nothing_here;
+      return;
+    }
     const Space space = take_space(d);
     if (space != Space::kGlobal && space != Space::kGeneric) return d.unknown();
     d.must_take({"L1", "L2", "L2::evict_last", "L2::evict_normal"});

@@ -22,25 +22,6 @@
 namespace lw::ptx_interpreter {
 namespace {
 
-struct SpecialName {
-  std::string_view name;
-  Special special;
-  bool vector;                             // .x .y .z
-};
-constexpr SpecialName kSpecialNames[] = {
-    {"%tid", Special::kTid, true}, {"%ntid", Special::kNtid, true},
-    {"%ctaid", Special::kCtaid, true}, {"%nctaid", Special::kNctaid, true},
-    {"%laneid", Special::kLane, false}, {"%warpid", Special::kWarp, false},
-    {"%nwarpid", Special::kWarps, false}, {"%lanemask_eq", Special::kMaskEq, false},
-    {"%lanemask_lt", Special::kMaskLt, false}, {"%lanemask_le", Special::kMaskLe, false},
-    {"%lanemask_gt", Special::kMaskGt, false}, {"%lanemask_ge", Special::kMaskGe, false},
-    {"%clusterid", Special::kClusterId, true}, {"%nclusterid", Special::kClusters, true},
-    {"%cluster_ctaid", Special::kClusterCta, true},
-    {"%cluster_nctaid", Special::kClusterCtas, true},
-    {"%cluster_ctarank", Special::kClusterRank, false},
-    {"%cluster_nctarank", Special::kClusterSize, false},
-    {"%dynamic_smem_size", Special::kDynamicShared, false}};
-
 // Names of a block in braces, and of those around it.
 struct NameScope {
   int parent = -1;
@@ -97,8 +78,9 @@ class PtxParser : public Names {
   void advance() {
     if (at_ + 1 < tokens_.size()) ++at_;
   }
-  bool is(std::string_view text) const { return now().kind != Token::Kind::kEnd &&
-                                                now().text == text; }
+  bool is(std::string_view text) const {
+    return now().kind != Token::Kind::kEnd && now().text == text;
+  }
   bool accept(std::string_view text) {
     if (!is(text)) return false;
     advance();
@@ -346,26 +328,11 @@ class PtxParser : public Names {
   const int32_t* special(std::string_view name) const {
     const auto found = specials_.find(std::string(name));
     if (found != specials_.end()) return &found->second;
-    for (const SpecialName& s : kSpecialNames) {
-      const size_t size = s.name.size();
-      if (name.substr(0, size) != s.name) continue;
-      const std::string_view rest = name.substr(size);
-      Slot slot;
-      slot.kind = Slot::Kind::kSpecial;
-      slot.special = s.special;
-      slot.name = std::string(name);
-      if (s.vector) {
-        if (rest.size() != 2 || rest[0] != '.' || rest[1] < 'x' || rest[1] > 'z') continue;
-        slot.dimension = rest[1] - 'x';
-      } else if (!rest.empty()) {
-        continue;
-      }
-      slot.type = PtxType::kU32;
-      function_.slots.push_back(slot);
-      const auto number = static_cast<int32_t>(function_.slots.size()) - 1;
-      return &specials_.emplace(std::string(name), number).first->second;
-    }
-    return nullptr;
+    std::optional<Slot> slot = special_slot(name, *program_);
+    if (!slot.has_value()) return nullptr;
+    function_.slots.push_back(*std::move(slot));
+    const auto number = static_cast<int32_t>(function_.slots.size()) - 1;
+    return &specials_.emplace(std::string(name), number).first->second;
   }
 
   absl::Status resolve(const PendingBranch& b) {
@@ -393,7 +360,7 @@ class PtxParser : public Names {
   std::vector<NameScope> scopes_;
   int scope_ = 0;
   std::vector<PendingBranch> branches_;
-  int64_t shared_bytes_ = 0;               // of variables with a size
+  int64_t shared_bytes_ = 0;  // of variables with a size
 };
 
 absl::Status PtxParser::address(Operand* out) {
@@ -476,8 +443,10 @@ absl::Status PtxParser::statement() {
   while (true) {
     const size_t dot = rest.find('.');
     const std::string piece(rest.substr(0, dot));
-    if (s.root.empty()) s.root = piece;
-    else s.modifiers.push_back(piece);
+    if (s.root.empty())
+      s.root = piece;
+    else
+      s.modifiers.push_back(piece);
     if (dot == std::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
@@ -492,8 +461,10 @@ absl::Status PtxParser::statement() {
   const size_t end = std::min(now().begin + 1, source_.size());
   for (const char c : source_.substr(begin, end - begin)) {
     const bool space = std::isspace(static_cast<unsigned char>(c)) != 0;
-    if (!space) s.text += c;
-    else if (!s.text.empty() && s.text.back() != ' ') s.text += ' ';
+    if (!space)
+      s.text += c;
+    else if (!s.text.empty() && s.text.back() != ' ')
+      s.text += ' ';
   }
   RETURN_IF_ERROR(expect(";"));
   ASSIGN_OR_RETURN(Instruction in, decode_statement(*program_, &function_, *this, s));
@@ -516,18 +487,6 @@ absl::Status PtxParser::statement() {
 }  // namespace lw::ptx_interpreter
 
 namespace lw {
-
-PtxModule::PtxModule(std::shared_ptr<const ptx_interpreter::Program> program)
-    : program_(std::move(program)) {}
-const std::vector<PtxEntry>& PtxModule::entries() const { return program_->entries; }
-const std::string& PtxModule::target() const { return program_->target; }
-
-const PtxEntry* PtxModule::find(std::string_view name) const {
-  for (const PtxEntry& e : program_->entries) {
-    if (e.name == name) return &e;
-  }
-  return nullptr;
-}
 
 absl::StatusOr<PtxModule> parse_ptx(std::string_view text) {
   ASSIGN_OR_RETURN(std::vector<ptx_interpreter::Token> tokens, ptx_interpreter::lex_ptx(text));

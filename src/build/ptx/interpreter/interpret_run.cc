@@ -3,7 +3,10 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,11 +37,11 @@ bool Machine::end_lanes(Warp* warp) {
     if (other.state != Fragment::State::kLanes) continue;
     const Instruction& in = function->code[other.pc];
     if (in.flow != Flow::kMembers) {
-      warp->fail(in, -1, concat("lanes ", lanes_text(other.mask),
-                                " wait here for others, which end"));
+      warp->fail(in, -1,
+                 concat("lanes ", lanes_text(other.mask), " wait here for others, which end"));
       return false;
     }
-    other.state = Fragment::State::kRun;   // to find out whether those were named
+    other.state = Fragment::State::kRun;  // to find out whether those were named
   }
   return true;
 }
@@ -61,9 +64,9 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
     }
     if (steps >= options.step_limit) {
       warp->fail(in, -1, "");
-      status = absl::ResourceExhaustedError(
-          concat("line ", in.line, ": '", in.text, "': the launch takes more than ",
-                 options.step_limit, " steps"));
+      status = absl::ResourceExhaustedError(concat("line ", in.line, ": '", in.text,
+                                                   "': the launch takes more than ",
+                                                   options.step_limit, " steps"));
       return false;
     }
     if (in.flow != Flow::kPoll) steps += std::popcount(f.mask);
@@ -88,6 +91,18 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
           warp->alive &= ~active;
           f.mask &= ~active;
           if (!end_lanes(warp)) return false;
+          if (warp->bulk) {
+            for (int lane = 0; lane < 32; ++lane) {
+              if ((active >> lane & 1) && !finish_bulk(warp, lane)) {
+                warp->fail(in, lane, "ends before its bulk stores have read shared memory");
+                return false;
+              }
+            }
+          }
+          if (!warp->products.empty()) {
+            warp->fail(in, -1, "ends before it has waited for its wgmma");
+            return false;
+          }
         }
         if (f.mask == 0) {
           fragments.erase(fragments.begin() + static_cast<int64_t>(which));
@@ -132,8 +147,8 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
 bool Machine::collective(Warp* warp, size_t which, uint32_t active) {
   Fragment& f = warp->fragments[which];
   const Instruction& in = function->code[f.pc];
-  const bool aligned =
-      in.flow == Flow::kAligned || in.flow == Flow::kWhole || (in.flow != Flow::kMembers && in.aligned);
+  const bool aligned = in.flow == Flow::kAligned || in.flow == Flow::kWhole ||
+                       (in.flow != Flow::kMembers && in.aligned);
   if (aligned && active != 0 && active != f.mask) {
     warp->fail(in, __builtin_ctz(f.mask & ~active),
                "lanes differ in the predicate of an aligned instruction");
@@ -200,6 +215,18 @@ bool Machine::collective(Warp* warp, size_t which, uint32_t active) {
 
 namespace lw {
 
+PtxModule::PtxModule(std::shared_ptr<const ptx_interpreter::Program> program)
+    : program_(std::move(program)) {}
+const std::vector<PtxEntry>& PtxModule::entries() const { return program_->entries; }
+const std::string& PtxModule::target() const { return program_->target; }
+
+const PtxEntry* PtxModule::find(std::string_view name) const {
+  for (const PtxEntry& e : program_->entries) {
+    if (e.name == name) return &e;
+  }
+  return nullptr;
+}
+
 std::string ptx_pointer(const void* address) {
   const uint64_t value = reinterpret_cast<uint64_t>(address);
   std::string out(sizeof(value), '\0');
@@ -250,15 +277,17 @@ absl::Status interpret_ptx(const PtxModule& module, const PtxLaunch& launch,
   }
   // Parameters are addressed by the host's pointers too, at their own alignment.
   const int64_t bytes = entry.parameter_bytes;
-  machine.parameters.assign(static_cast<size_t>(bytes) + 128, std::byte{0});
-  machine.parameters.resize(static_cast<size_t>(bytes));
+  machine.parameter_storage.assign(static_cast<size_t>(bytes) + 128, std::byte{0});
+  const uint64_t storage = reinterpret_cast<uint64_t>(machine.parameter_storage.data());
+  machine.parameters = reinterpret_cast<std::byte*>((storage + 127) / 128 * 128);
+  machine.parameter_bytes = static_cast<uint64_t>(bytes);
   for (size_t i = 0; i < entry.parameters.size(); ++i) {
     const PtxEntry::Parameter& p = entry.parameters[i];
     const std::string& value = launch.parameters[i];
     if (static_cast<int64_t>(value.size()) != p.bytes) {
       return bad("parameter ", p.name, " has ", p.bytes, " bytes, not ", value.size());
     }
-    std::memcpy(machine.parameters.data() + p.offset, value.data(), value.size());
+    std::memcpy(machine.parameters + p.offset, value.data(), value.size());
   }
   machine.memory = memory;
   std::sort(machine.memory.begin(), machine.memory.end(),

@@ -27,13 +27,27 @@ void run_shuffle(Warp& w, const Instruction& in, uint32_t mask) {
     int j = 0;
     bool inside = false;
     switch (in.number[0]) {
-      case 0: j = l - b; inside = j >= most; break;
-      case 1: j = l + b; inside = j <= most; break;
-      case 2: j = l ^ b; inside = j <= most; break;
-      default: j = least | (b & ~segment); inside = j <= most; break;
+      case 0:
+        j = l - b;
+        inside = j >= most;
+        break;
+      case 1:
+        j = l + b;
+        inside = j <= most;
+        break;
+      case 2:
+        j = l ^ b;
+        inside = j <= most;
+        break;
+      default:
+        j = least | (b & ~segment);
+        inside = j <= most;
+        break;
     }
-    if (!inside) j = l;
-    else in_range |= 1u << l;
+    if (!inside)
+      j = l;
+    else
+      in_range |= 1u << l;
     const uint32_t members = w.get<uint32_t>(in.member_slot, l);
     if (!(members >> j & 1)) {
       w.fail(in, l, concat("takes the value of lane ", j, ", which is not among the members"));
