@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 namespace lw::ptx_interpreter {
 namespace {

@@ -13,11 +13,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret.h"
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_decode.h"
-#include "src/build/ptx/interpret_lanes.h"
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_decode.h"
+#include "src/build/ptx/interpreter/interpret_lanes.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 namespace lw {
 

@@ -15,10 +15,10 @@
 
 #include "absl/status/status.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_decode.h"
-#include "src/build/ptx/interpret_lanes.h"
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_decode.h"
+#include "src/build/ptx/interpreter/interpret_lanes.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 #pragma STDC FP_CONTRACT OFF
 

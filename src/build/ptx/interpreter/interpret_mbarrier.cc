@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "src/base/message.h"
-#include "src/build/ptx/interpret_code.h"
-#include "src/build/ptx/interpret_decode.h"
-#include "src/build/ptx/interpret_lanes.h"
-#include "src/build/ptx/interpret_machine.h"
+#include "src/build/ptx/interpreter/interpret_code.h"
+#include "src/build/ptx/interpreter/interpret_decode.h"
+#include "src/build/ptx/interpreter/interpret_lanes.h"
+#include "src/build/ptx/interpreter/interpret_machine.h"
 
 namespace lw::ptx_interpreter {
 

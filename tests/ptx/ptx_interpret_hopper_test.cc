@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "tests/lower/ptx_text.h"
+#include "tests/ptx/ptx_text.h"
 
 namespace lw {
 namespace {
