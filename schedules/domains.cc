@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "schedules/legality.h"
+#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/target.h"
 #include "schedules/targets/family.h"
 
 namespace lw {
@@ -57,6 +59,16 @@ void thin(std::vector<Decision>& decisions, size_t most) {
 
 int64_t number_or(const Step& step, size_t index, int64_t absent) {
   return index < step.numbers.size() ? step.numbers[index] : absent;
+}
+
+int64_t matrix_words(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  const Atom& atom = nest.target->atoms[s.matrix];
+  const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
+  const std::vector<int64_t> tile = inner_extents(s, tile_begin(s));
+  return shape == nullptr ? 0
+                          : shape->words(tile[s.matrix_axes[0]] / shape->m,
+                                         tile[s.matrix_axes[1]] / shape->n);
 }
 
 }  // namespace lw

@@ -34,4 +34,8 @@ void thin(std::vector<Decision>& decisions, size_t most);
 // Number `index` of the step, `absent` when it has fewer.
 int64_t number_or(const Step& step, size_t index, int64_t absent);
 
+// Words of registers that an item of a sub-group has for a tile of matrices (targets/simt/). REQUIRES:
+// stage.matrix >= 0.
+int64_t matrix_words(const Nest& nest, int stage);
+
 }  // namespace lw

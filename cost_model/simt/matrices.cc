@@ -25,9 +25,8 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
     return std::max(1.0, std::ceil(extents[stage.matrix_axes[side]] / unit));
   };
   MatrixTile tile{whole(0, shape.m), whole(1, shape.n), whole(2, shape.k), 0};
-  const double word = std::max(1.0, shape.pack * size_of(shape.a) / 4.0);
-  tile.words = tile.m * tile.n * shape.acc_registers() * 2 * size_of(shape.acc) / 4 +
-               word * (shape.a_registers() * tile.m + 2 * shape.b_registers());
+  tile.words = static_cast<double>(
+      shape.words(static_cast<int64_t>(tile.m), static_cast<int64_t>(tile.n)));
   return tile;
 }
 

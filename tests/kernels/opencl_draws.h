@@ -158,8 +158,13 @@ inline void expect_no_race(const Kernel& kernel, const Program& program, const s
 
 class DrawnSpace {
  public:
-  DrawnSpace(std::shared_ptr<const Program> program, std::shared_ptr<const Target> target)
+  // `word`: only of sketches with it in their names.
+  DrawnSpace(std::shared_ptr<const Program> program, std::shared_ptr<const Target> target,
+             std::string_view word = "")
       : start_(make_nest(std::move(program), std::move(target), 1)), sketches_(make_space(start_)) {
+    std::erase_if(sketches_, [&](const Sketch& sketch) {
+      return sketch.name.find(word) == std::string::npos;
+    });
     for (const Sketch& sketch : sketches_) {
       const bool groups =
           std::any_of(sketch.steps.begin(), sketch.steps.end(), [](const Step& step) {

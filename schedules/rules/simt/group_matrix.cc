@@ -1,7 +1,7 @@
 // A product by instructions that multiply matrices, by groups of sub-groups:
 //
 //   matrix_tile(C, i, j, k; open)              a sub-group's results
-//   split(C, i.0; open), split(C, j.0; open)   of a group: its sub-groups; outside of it, the grid
+//   matrix_groups(C, i.0, j.0; open)           of a group: its sub-groups; outside of it, the grid
 //   split(C, k.0; open)                        what is fetched at once
 //   reorder(C, i.0.0, j.0.0, i.0.1, j.0.1, k.0.0, k.0.1)
 //   parallel(C, i.0.0, j.0.0), items(C; 1, 2)
@@ -30,7 +30,7 @@ void tile(Draft& d, int stage) {
                     k = loop_of(s, sides.k);
   open(d, "matrix_tile", {name, i, j, k}, {16, 8, 16});
   if (d.failed) return;
-  for (const std::string& loop : {i, j}) open(d, "split", {name, loop + ".0"}, {1, 1});
+  open(d, "matrix_groups", {name, i + ".0", j + ".0"}, {1, 1});
   open(d, "split", {name, k + ".0"}, {1, 1});
   std::vector<std::string> order{name};
   const auto add = [&](bool reductions) {

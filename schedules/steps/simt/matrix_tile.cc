@@ -24,17 +24,6 @@ namespace {
 
 constexpr int64_t kMostTile = 256;         // points of an axis
 constexpr int64_t kMostSteps = 4;          // instructions along k
-// Words that an item keeps besides: addresses, counters, what is on its way.
-constexpr int64_t kOtherWords = 56;
-
-// Words that an item's registers have of a tile of so many instructions each way; after
-// ptxas' count of loops with one set of operands.
-int64_t words_of(const MatrixShape& shape, int64_t m, int64_t n) {
-  const int64_t acc = 2 * size_of(shape.acc) / 4, operand = shape.pack * size_of(shape.a) / 4;
-  return acc * shape.acc_registers() * m * n +
-         std::max<int64_t>(1, operand) * (shape.a_registers() * m + 2 * shape.b_registers());
-}
-
 struct MatrixSides {
   int stage = -1, position[3] = {-1, -1, -1};  // of the loops along m, n, k
   const MatrixShape* shape = nullptr;
@@ -93,7 +82,7 @@ absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
     s.matrix_axes[side] = s.loops[sides.position[side]].parts[0].axis;
   }
   const int64_t words =
-      words_of(*sides.shape, step.numbers[0] / unit[0], step.numbers[1] / unit[1]) + kOtherWords;
+      sides.shape->words(step.numbers[0] / unit[0], step.numbers[1] / unit[1]);
   if (4 * words > simt(*nest.target).register_bytes) {
     return infeasible(concat("an item needs ", words, " words of registers"));
   }

@@ -28,6 +28,14 @@ struct MatrixShape {
   int a_registers() const { return halves() * parts(); }
   int b_registers() const { return parts(); }
   int registers() const { return acc_registers() + a_registers() + b_registers(); }
+  // Words that an item's registers have of a tile of so many of them each way, the operands of one
+  // step along k among them, and what it keeps besides: addresses, counters, what is on its way.
+  int64_t words(int64_t along_m, int64_t along_n) const {
+    const int64_t of_acc = acc == Type::kF64 ? 4 : 2, operand = a == Type::kF64 ? 2 : 1;
+    return of_acc * acc_registers() * along_m * along_n +
+           operand * (a_registers() * along_m + 2 * b_registers()) + kOtherWords;
+  }
+  static constexpr int64_t kOtherWords = 56;
 };
 
 inline constexpr MatrixShape kMatrixShapes[] = {

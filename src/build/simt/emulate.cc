@@ -44,7 +44,8 @@ struct Region {
 
 class RaceDetector : public ExecutionWatch {
  public:
-  explicit RaceDetector(const Kernel& kernel) : kernel_(kernel), regions_(kernel.buffers.size()) {
+  RaceDetector(const Kernel& kernel, int64_t most_accesses)
+      : kernel_(kernel), regions_(kernel.buffers.size()), most_accesses_(most_accesses) {
     for (const Buffer& b : kernel.buffers) {
       Region& region = regions_[region_of(b)];
       region.unit = std::min<int64_t>(region.unit, size_of(b.type));
@@ -62,6 +63,11 @@ class RaceDetector : public ExecutionWatch {
 
   bool access(const Access& access) override {
     if (stopped()) return false;
+    if (most_accesses_ > 0 && ++accesses_ > most_accesses_) {
+      status_ = absl::ResourceExhaustedError(
+          concat("kernel ", kernel_.name, ": more than ", most_accesses_, " accesses"));
+      return false;
+    }
     const Buffer& b = kernel_.buffers[access.buffer];
     now_.stmt = numbers_.at(&access.stmt);
     if (access.element < 0 || access.element >= b.elements) {
@@ -211,6 +217,8 @@ class RaceDetector : public ExecutionWatch {
   bool prepack_ = false;
   absl::Status status_;
   std::vector<Region> regions_;
+  const int64_t most_accesses_;
+  int64_t accesses_ = 0;
   absl::flat_hash_map<std::pair<int, int>, int> region_numbers_;
   std::vector<std::vector<uint32_t>> written_;  // by item + 1, in units: in which phase
   Touch now_ = {1};
@@ -251,7 +259,7 @@ absl::Status emulate(const Kernel& kernel, void* const* arguments, const Emulate
   const lw_context context = {nullptr, nullptr, 1, workspace.data(), packed.data()};
   for (const bool prepack : {true, false}) {
     const std::vector<Stmt>& list = prepack ? kernel.prepack : kernel.body;
-    RaceDetector detector(kernel);
+    RaceDetector detector(kernel, options.most_accesses);
     detector.begin(list, prepack ? "prepack" : "body", prepack);
     execute(kernel, list, &context, arguments,
             {options.order, &detector, prepack ? 0 : options.most_groups});

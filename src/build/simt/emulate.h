@@ -13,6 +13,7 @@ struct EmulateOptions {
   int64_t most_groups = 0;                 // of each of the body's loops: the first, the last and
                                            // some between; 0: all. What others would have written is
                                            // not there
+  int64_t most_accesses = 0;               // to elements, of prepack and body each; 0: any number
 };
 
 // Runs prepack, if any, and body on arguments as build/context.h says, with memories of its own.
@@ -21,7 +22,8 @@ struct EmulateOptions {
 //     between; or two groups of one loop do, whose order nothing says, unless both write the same
 //   an access out of bounds; a read of managed, private or workspace bytes that were never written
 //   items that part around a barrier, or where they exchange registers
-// kInvalidArgument: blocks, which have no items. REQUIRES: what verify asks but for bounds and for
+// kInvalidArgument: blocks, which have no items. kResourceExhausted: more accesses than there may
+// be. REQUIRES: what verify asks but for bounds and for
 // where barriers stand.
 absl::Status emulate(const Kernel& kernel, void* const* arguments,
                      const EmulateOptions& options = {});

@@ -27,9 +27,10 @@ namespace {
 
 // Of a kernel that spills, the estimate's share: what registers do not hold goes through the caches.
 constexpr double kSpillFactor = 1.5;
-// Operations of lanes that are emulated of a kernel, some 5 s; those of one group at least.
-constexpr double kMostEmulated = 6e7, kMostWhole = 1e9;
-constexpr int64_t kMostGroups = 4;
+// Operations of lanes that are emulated of a kernel, a few seconds; of one group in any case, as far
+// as so many accesses to memory go.
+constexpr double kMostEmulated = 2e7, kMostWhole = 1e8;
+constexpr int64_t kMostGroups = 4, kMostAccesses = 20'000'000;
 
 double work_of(const Kernel& kernel, const std::vector<Stmt>& list) {
   double work = 0;
@@ -92,7 +93,13 @@ class Emulation {
       pointers.push_back(data_[i].bytes.data());
       (is_input_[i] ? inputs : outputs).push_back(data_[i].bytes.data());
     }
-    if (const absl::Status ran = emulate(kernel, pointers.data(), options); !ran.ok()) {
+    options.most_accesses = kMostAccesses;
+    const absl::Status ran = emulate(kernel, pointers.data(), options);
+    if (absl::IsResourceExhausted(ran)) {
+      outcome->detail = concat("not emulated: ", std::string(ran.message()));
+      return;
+    }
+    if (!ran.ok()) {
       outcome->verdict = Verdict::kWrongResult;
       outcome->detail = std::string(ran.message());
       return;
@@ -155,7 +162,7 @@ class Emulation {
 class EstimatingMeasurer : public Measurer {
  public:
   EstimatingMeasurer(const Program& program, const Target& target, const LocalOptions& options)
-      : target_(target), emulation_(program, options), stop_asked_(options.stop) {
+      : target_(target), emulation_(program, options) {
     const int threads = options.builders > 0 ? options.builders
                                              : std::max<int>(1, static_cast<int>(allowed_cpus().size()));
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -245,7 +252,6 @@ class EstimatingMeasurer : public Measurer {
 
   const Target& target_;
   Emulation emulation_;
-  const Stop stop_asked_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;                       // guards all below
   std::condition_variable changed_;

@@ -16,9 +16,9 @@ namespace lw {
 struct Program;
 struct Target;
 
-// Of `options`: seed, builders, cpus, points, oracle_budget_s, stop. A kernel of several launches is
-// emulated whole, if that takes no more than some 10^9 operations of lanes, and otherwise not: its
-// outcome is not `verified`. REQUIRES: candidates carry draft_us > 0 (others are kBuildError);
+// Of `options`: seed, builders, points, oracle_budget_s. A kernel of several launches is emulated whole,
+// if that takes no more than some 10^8 operations of lanes; what takes more is not, and its outcome
+// not `verified`. REQUIRES: candidates carry draft_us > 0 (others are kBuildError);
 // program and target outlive the Measurer.
 std::unique_ptr<Measurer> make_estimating_measurer(const Program& program, const Target& target,
                                                    const LocalOptions& options);

@@ -65,6 +65,18 @@ std::string PeakKind::name() const {
   return concat(type_name(dot->a), " x ", type_name(dot->b), " into ", type_name(dot->acc));
 }
 
+// The instruction that multiplies the matrices of the tensor's sum; null: there is none.
+static const Atom* matrix_atom(const Tensor& tensor, const Target& target) {
+  const int axes = static_cast<int>(tensor.axes.size());
+  for (int m = 0; m < axes && tensor.reduce == Reduce::kSum; ++m) {
+    for (int n = 0; n < axes; ++n) {
+      const auto factors = matrix_factors(target, tensor.body, tensor.type, m, n);
+      if (factors) return factors->atom;
+    }
+  }
+  return nullptr;
+}
+
 // Of the largest reduction, else of the largest map.
 PeakKind peak_kind(const Program& program, const Target& target) {
   double most = -1;
@@ -79,6 +91,7 @@ PeakKind peak_kind(const Program& program, const Target& target) {
     std::optional<DotFactors> factors;
     if (tensor.reduce == Reduce::kSum) factors = dot_factors(target, tensor.body, tensor.type);
     kind.dot = factors ? factors->atom : nullptr;
+    if (const Atom* matrices = matrix_atom(tensor, target)) kind.dot = matrices;
   }
   return kind;
 }
@@ -116,7 +129,7 @@ Limits nominal_limits(const Program& program, const Work& work, const Target& ta
                       int threads) {
   const PeakKind main = peak_kind(program, target);
   double lanes_per_cycle = lanes(target, main.type);  // without an atom: one multiply-add a cycle
-  const auto rate = [](const Atom& atom) { return atom.lanes * atom.group * atom.per_cycle; };
+  const auto rate = [](const Atom& atom) { return products_of(atom) * atom.per_cycle; };
   if (const Atom* atom = multiply_add(target, main.type)) lanes_per_cycle = rate(*atom);
   if (main.dot != nullptr) lanes_per_cycle = std::max(lanes_per_cycle, rate(*main.dot));
   const int64_t footprint = footprint_of(work);
