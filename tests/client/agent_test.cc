@@ -342,7 +342,7 @@ TEST(Agent, RefusesOptionsThatDoNotAddUp) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, opencl, exec, null"));
+  EXPECT_THAT(refusal("gpu"), HasSubstr("cpu, qemu-aarch64, npu, opencl, cuda, exec, null"));
   EXPECT_THAT(refusal("cpu:0"), HasSubstr("number of processors"));
   EXPECT_THAT(refusal("cpu:3999"), HasSubstr("are left"));
   EXPECT_THAT(refusal("cpu@x"), HasSubstr("cpu@0-3+8"));
@@ -388,7 +388,7 @@ TEST(Devices, WordsAndTheirTextAreInverses) {
         "qemu-aarch64,name=arm,target=aarch64_neon,isolation=none", "null,name=c,target=x86_avx2,delay_ms=5",
         "exec:ssh -p 22 me@board './sim --x=1:2',name=b,target=npu_edge16,limit_s=60",
         "exec:ssh board lw_runner,name=b,target=aarch64_neon,clock=none", "opencl",
-        "opencl:0,name=left", "opencl:Mali-G78 r0p1,name=gpu"}) {
+        "opencl:0,name=left", "opencl:Mali-G78 r0p1,name=gpu", "cuda", "cuda:GPU-8d5f,name=h200"}) {
     const absl::StatusOr<DeviceSpec> spec = parse_device(text);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->text(), text);

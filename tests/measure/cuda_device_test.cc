@@ -14,6 +14,7 @@
 namespace lw {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -183,7 +184,10 @@ TEST_F(CudaDeviceTest, ShortCallsAreTimedByGraphs) {
   expect_fine(measured(*measurer, "good"));
   const std::vector<std::string> launches = logged("cuGraphLaunch");
   EXPECT_THAT(launches, Not(IsEmpty()));
-  for (const std::string& line : launches) EXPECT_EQ(line, "cuGraphLaunch nodes=60");
+  // (Times are floats of milliseconds.)
+  for (const std::string& line : launches) {
+    EXPECT_THAT(line, AnyOf("cuGraphLaunch nodes=60", "cuGraphLaunch nodes=61"));
+  }
   EXPECT_THAT(logged("cuGraphInstantiate"), SizeIs(1));
   forget_log();
   const Outcome slow = measured(*measurer, "fake_slow");
