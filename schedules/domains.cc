@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedules/legality.h"
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/target.h"
 #include "schedules/targets/family.h"
 

@@ -67,7 +67,7 @@
 // first kItem loop of each stage is dealt to these, a second one to the items of each.
 //
 // Products of matrices (machines of many threads). The tile of a stage with `matrix` >= 0 is a
-// sub-group's, by an instruction that multiplies matrices (targets/simt/matrix_shape.h): its points
+// sub-group's, by an instruction that multiplies matrices (targets/matrix_shape.h): its points
 // along two axes of results and one reduction, each a multiple of the instruction's or masked at the
 // end. Its innermost loops are unrolled, those along n last. The first kItem loop is dealt to
 // sub-groups, as many as it has iterations; copies that all of the group share are dealt to all of

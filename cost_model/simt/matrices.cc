@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 

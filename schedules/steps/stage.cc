@@ -166,6 +166,9 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
   if (wide && !is_narrow(nest.program->tensors[tensor].type)) {
     return infeasible(concat(step.names[1], " holds no 16-bit floats"));
   }
+  if (wide && nest.stages[stage].matrix >= 0) {
+    return infeasible(concat(nest.stages[stage].name, " multiplies 16-bit floats"));
+  }
   Stage copy = make_copy(nest, tensor, {static_cast<int>(block_dim), block,
                                         static_cast<int>(group_dim), group, wide});
   if (depth > 0) {
@@ -254,6 +257,8 @@ std::vector<Decision> stage_domain(const Nest& nest, const Step& step) {
   const bool reduces = nest.program->tensors[s.tensor].reduce != Reduce::kNone;
   if (s.dot_axis >= 0) {
     layouts = grouped(nest, *stage, tensor, std::move(layouts));
+  } else if (s.matrix >= 0) {
+    layouts = {{-1, 0}};                   // rows, whose parts items read by themselves
   } else if (reduces && is_narrow(nest.program->tensors[tensor].type)) {
     const std::vector<Decision> narrow = std::move(layouts);
     layouts.clear();

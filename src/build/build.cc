@@ -3,7 +3,7 @@
 #include "src/build/interpreter/interpreter.h"
 #include "src/build/llvm_backend.h"
 #include "src/build/npu/backend.h"
-#include "src/build/ptx/backend.h"
+#include "src/build/simt/ptx/backend.h"
 #include "src/build/simt/backend.h"
 
 namespace lw {

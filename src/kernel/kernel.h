@@ -128,7 +128,7 @@ enum class Op : uint8_t {
                                            // that follow each other, from a multiple of it on
   kMatrixProduct,                          // acc += a b, of matrices of which each item of a
                                            // sub-group has a part: `many` = the registers of acc, of
-                                           // a, of b, as schedules/targets/simt/matrix_shape.h says.
+                                           // a, of b, as schedules/targets/matrix_shape.h says.
                                            // Products are exact, added in any order, and the sum is
                                            // rounded once or more
 };

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "src/kernel/kernel.h"
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 
 namespace lw {
 

@@ -1,6 +1,6 @@
 // NVIDIA's assembler as a child: what it makes and says of kernels, and what becomes of one that
 // hangs, fails, is missing or finds fault with what we print.
-#include "src/build/ptx/assembler/assemble.h"
+#include "src/build/simt/ptx/assembler/assemble.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/build/build.h"
-#include "src/build/ptx/assembler/assemble.h"
-#include "src/build/ptx/export/export.h"
+#include "src/build/simt/ptx/assembler/assemble.h"
+#include "src/build/simt/ptx/export/export.h"
 #include "src/build/simt/program.h"
 #include "tests/support/drivers/exported_folder.h"
 #include "tests/support/files.h"

@@ -7,8 +7,8 @@
 // kernels one is assembled.
 #include <cstdio>
 
-#include "src/build/ptx/assembler/assemble.h"
-#include "src/build/ptx/ptx_program.h"
+#include "src/build/simt/ptx/assembler/assemble.h"
+#include "src/build/simt/ptx/ptx_program.h"
 #include "src/kernel/groups.h"
 #include "tests/kernels/opencl_draws.h"
 #include "tests/ptx/printed_program.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/check.h"
-#include "src/build/ptx/interpreter/interpret.h"
+#include "src/build/simt/ptx/interpreter/interpret.h"
 #include "src/build/simt/program.h"
 #include "src/kernel/kernel.h"
 

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "src/base/message.h"
-#include "src/build/ptx/interpreter/interpret.h"
+#include "src/build/simt/ptx/interpreter/interpret.h"
 
 namespace lw {
 

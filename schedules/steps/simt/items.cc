@@ -76,6 +76,23 @@ bool is_exchanged(const Nest& nest, int stage, int position) {
          is_reduction(s, s.loops[position]);
 }
 
+// Of a unit's registers a group has its items' results at least; what else they hold goes elsewhere.
+absl::Status check_registers(const Nest& nest, int stage, int64_t items) {
+  const SimtTarget& target = simt(*nest.target);
+  const Stage& s = nest.stages[stage];
+  if (target.unit_register_bytes == 0 || s.matrix >= 0) return absl::OkStatus();
+  constexpr int64_t kOthers = 128;         // addresses, counters, operands: bytes
+  int64_t points = 1;
+  for (int l = tile_begin(s); l < static_cast<int>(s.loops.size()); ++l) {
+    if (!is_reduction(s, s.loops[l])) points *= trips(s, l);
+  }
+  const int64_t size = std::max(4, size_of(nest.program->tensors[s.tensor].type));
+  const int64_t bytes = items * (points * size + kOthers);
+  if (bytes <= target.unit_register_bytes) return absl::OkStatus();
+  return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
+                           target.unit_register_bytes));
+}
+
 absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   const SimtTarget& target = simt(*nest.target);
   const bool exchanges = is_exchanged(nest, stage, position);
@@ -105,6 +122,7 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   } else if (items > target.group_items) {
     return infeasible(concat("a group of ", items, " items, of ", target.group_items));
   }
+  RETURN_IF_ERROR(check_registers(nest, stage, items));
   if (moves_back(s, s.loops[position])) {
     return infeasible(concat("two items would compute the end of ", s.loops[position].name));
   }

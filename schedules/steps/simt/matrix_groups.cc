@@ -6,7 +6,7 @@
 // How many tiles of matrices are a group's, a sub-group each: the inner loops', which `items` then deals.
 #include "schedules/domains.h"
 #include "schedules/legality.h"
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"

@@ -17,7 +17,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 
 namespace lw {
 namespace {

@@ -1,7 +1,8 @@
 // share(A.copy; 1): the copy lies in memory that the items of a group share. They fetch it
 // together, each a part, and meet before it is read and before it is overwritten. 0: it stays each
 // item's own. 2: its rows are a word longer, so that neighbours who read a column of it find each
-// other's words in other banks, where such memory has banks.
+// other's words in other banks, where such memory has banks. 3, of what products of matrices read: by
+// 16 bytes, so that vectors stay aligned, and eight rows of a matrix lie in different banks.
 #include <algorithm>
 
 #include "schedules/copy_bytes.h"
@@ -15,8 +16,8 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kPadded = 2;
-constexpr int kWordBytes = 4;              // of a bank
+constexpr int64_t kPadded = 2, kPaddedVector = 3;
+constexpr int kWordBytes = 4, kVectorBytes = 16;  // of a bank; of the widest access
 
 // Of a copy that stands inside of a grid whose groups have several items, which does not move with
 // a loop inside of those that the items share.
@@ -69,7 +70,7 @@ void move_vectors(const Nest& nest, Stage& copy, int element_bytes) {
 absl::Status apply_share(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
   if (step.numbers[0] == 0) return absl::OkStatus();
-  if (step.numbers[0] < 0 || step.numbers[0] > kPadded) {
+  if (step.numbers[0] < 0 || step.numbers[0] > kPaddedVector) {
     return infeasible(concat("nothing is shared in way ", step.numbers[0]));
   }
   ASSIGN_OR_RETURN(const int copy, target_stage(nest, step));
@@ -82,9 +83,9 @@ absl::Status apply_share(Nest& nest, const Step& step) {
   for (int n = 1; n < outer; ++n) RETURN_IF_ERROR(merge_loops(nest, copy, 0));
   c.loops[0].kind = LoopKind::kItem;
   c.memory = kLocalMemory;
-  if (step.numbers[0] == kPadded) {
+  if (step.numbers[0] >= kPadded) {
     if (c.group > 0) return infeasible(concat("groups of ", c.name, " lie together"));
-    c.pad = std::max(1, kWordBytes / size);
+    c.pad = std::max(1, (step.numbers[0] == kPadded ? kWordBytes : kVectorBytes) / size);
   }
   return check_legal(nest, copy);
 }
@@ -110,7 +111,8 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   }
   domain.push_back({1});
   const bool banks = target.local_real && !is_processor(target);
-  if (banks && group_holds(nest, step, kPadded, host)) domain.push_back({kPadded});
+  const int64_t padded = nest.stages[host].matrix >= 0 ? kPaddedVector : kPadded;
+  if (banks && group_holds(nest, step, padded, host)) domain.push_back({padded});
   return domain;
 }
 

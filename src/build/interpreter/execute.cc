@@ -440,9 +440,9 @@ class Activation {
     const Type type = type_of(s.dst);
     At at = {*this, s, type, s.srcs[0] >= 0 ? type_of(s.srcs[0]) : type, {}, value(s.index), 0};
     for (int i = 0; i < 3; ++i) at.srcs[i] = s.srcs[i] >= 0 ? &registers_[s.srcs[i]] : nullptr;
-    Lanes result(kernel_.registers[s.dst].lanes);
-    for (; at.l < result.size(); ++at.l) result[at.l] = row.lane(at);
-    registers_[s.dst] = std::move(result);
+    made_.resize(static_cast<size_t>(kernel_.registers[s.dst].lanes));
+    for (; at.l < made_.size(); ++at.l) made_[at.l] = row.lane(at);
+    registers_[s.dst].swap(made_);
   }
 
   const Run& run_;
@@ -452,6 +452,7 @@ class Activation {
   std::vector<std::byte*> bases_;
   std::vector<int64_t> variables_;
   std::vector<Lanes> registers_;
+  Lanes made_;                             // a register's lanes until all are made
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/build/interpreter/lanes.h"
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 
 namespace lw {
 

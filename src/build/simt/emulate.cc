@@ -47,7 +47,8 @@ class RaceDetector : public ExecutionWatch {
   RaceDetector(const Kernel& kernel, int64_t most_accesses)
       : kernel_(kernel), regions_(kernel.buffers.size()), most_accesses_(most_accesses) {
     for (const Buffer& b : kernel.buffers) {
-      Region& region = regions_[region_of(b)];
+      region_numbers_.push_back(region_of(b));
+      Region& region = regions_[region_numbers_.back()];
       region.unit = std::min<int64_t>(region.unit, size_of(b.type));
     }
   }
@@ -69,7 +70,11 @@ class RaceDetector : public ExecutionWatch {
       return false;
     }
     const Buffer& b = kernel_.buffers[access.buffer];
-    now_.stmt = numbers_.at(&access.stmt);
+    if (&access.stmt != latest_) {
+      latest_ = &access.stmt;
+      latest_number_ = numbers_.at(latest_);
+    }
+    now_.stmt = latest_number_;
     if (access.element < 0 || access.element >= b.elements) {
       fail(concat(who(now_), " reaches element ", access.element, " of ", b.name, ", which has ",
                   b.elements));
@@ -78,7 +83,7 @@ class RaceDetector : public ExecutionWatch {
     const bool read_only = b.scope == Scope::kArgument ? !b.written || prepack_
                            : b.scope == Scope::kPacked && !prepack_;
     if (read_only) return true;
-    Region& region = regions_[region_of(b)];
+    Region& region = regions_[region_numbers_[access.buffer]];
     const int64_t size = size_of(b.type);
     const int64_t begin = (b.scope == Scope::kArgument ? 0 : b.offset) + access.element * size;
     const int64_t cell = begin / region.unit, end = (begin + size) / region.unit;
@@ -114,8 +119,8 @@ class RaceDetector : public ExecutionWatch {
   int region_of(const Buffer& b) {
     const int number = b.scope == Scope::kArgument ? b.slot
                        : b.scope == Scope::kManaged ? b.memory : 0;
-    const auto found = region_numbers_.try_emplace(std::pair(static_cast<int>(b.scope), number),
-                                                   static_cast<int>(region_numbers_.size()));
+    const auto found = numbered_.try_emplace(std::pair(static_cast<int>(b.scope), number),
+                                             static_cast<int>(numbered_.size()));
     return found.first->second;
   }
 
@@ -219,11 +224,14 @@ class RaceDetector : public ExecutionWatch {
   std::vector<Region> regions_;
   const int64_t most_accesses_;
   int64_t accesses_ = 0;
-  absl::flat_hash_map<std::pair<int, int>, int> region_numbers_;
+  absl::flat_hash_map<std::pair<int, int>, int> numbered_;
+  std::vector<int> region_numbers_;             // by buffer
   std::vector<std::vector<uint32_t>> written_;  // by item + 1, in units: in which phase
   Touch now_ = {1};
   uint32_t loop_began_ = 1, group_began_ = 1;
   absl::flat_hash_map<const Stmt*, uint32_t> numbers_;
+  const Stmt* latest_ = nullptr;                // whose access came last, and its number
+  uint32_t latest_number_ = 0;
   std::vector<const Stmt*> stmts_;              // by number
   std::vector<std::string> paths_;
 };

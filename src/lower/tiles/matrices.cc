@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "schedules/dot.h"
-#include "schedules/targets/simt/matrix_shape.h"
+#include "schedules/targets/matrix_shape.h"
 #include "src/base/check.h"
 #include "src/lower/tiles/rows.h"
 

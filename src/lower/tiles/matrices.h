@@ -1,5 +1,5 @@
 // Tiles that sub-groups compute by instructions which multiply matrices: of each of these an item has
-// parts (schedules/targets/simt/matrix_shape.h), and its points are the elements of those. Internal.
+// parts (schedules/targets/matrix_shape.h), and its points are the elements of those. Internal.
 #pragma once
 
 #include <vector>

@@ -35,7 +35,7 @@ struct Frame {
   AtLoop::Slots slots = AtLoop::Slots::kFetched;  // of the copies there
   // Of a stage whose tile is matrices: where in each of them the item's parts are.
   struct InMatrices {
-    Affine g, t;                           // schedules/targets/simt/matrix_shape.h
+    Affine g, t;                           // schedules/targets/matrix_shape.h
   } place = {};
 };
 

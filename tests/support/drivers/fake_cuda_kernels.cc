@@ -6,11 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "src/build/simt/ptx/interpreter/interpret.h"
 #include "tests/support/drivers/fake_cuda.h"
-
-#ifdef LW_FAKE_CUDA_INTERPRETS
-#include "src/build/ptx/interpreter/interpret.h"
-#endif
 
 using namespace fake_cuda;  // NOLINT: the driver's functions are in none
 
@@ -47,7 +44,6 @@ bool parse_entries(FakeModule* module) {
   return !module->entries.empty();
 }
 
-#ifdef LW_FAKE_CUDA_INTERPRETS
 // A kernel, by the interpreter of PTX: 0, or the error that it ends with.
 int run_entry(const std::string& source, const std::string& name, unsigned groups, unsigned items,
               unsigned shared, const std::vector<uint64_t>& parameters) {
@@ -75,37 +71,6 @@ int run_entry(const std::string& source, const std::string& name, unsigned group
   if (absl::IsResourceExhausted(status)) hanging = true;
   return status.ok() || absl::IsResourceExhausted(status) ? 0 : 700;
 }
-#else
-// NOTE: nothing is executed here until there is an interpreter of PTX to link: then this function
-// goes, and the one above, which is the whole of its use, stays. Until then the two kernels of
-// tests/measure/cuda_programs.h are computed whatever their text says, but for the words behind
-// "fake:" that say what the text does otherwise.
-int run_entry(const std::string& source, const std::string& name, unsigned, unsigned, unsigned,
-              const std::vector<uint64_t>& parameters) {
-  constexpr int kRows = 20, kColumns = 24, kInner = 16;
-  const auto at = [&](size_t i) { return reinterpret_cast<float*>(parameters.at(i)); };
-  if (name == "pack") {
-    std::copy_n(at(0), kInner * kColumns, at(1));
-    return 0;
-  }
-  if (source.find("fake:product") == std::string::npos) return 0;
-  if (does(source, "endless")) hanging = true;
-  const int inner = does(source, "wrong") ? kInner - 1 : kInner;
-  for (int i = does(source, "partial") ? 1 : 0; i < kRows; ++i) {
-    for (int j = 0; j < kColumns; ++j) {
-      float sum = 0;
-      for (int k = 0; k < inner; ++k) sum += at(0)[kInner * i + k] * at(1)[kColumns * k + j];
-      at(2)[kColumns * i + j] = sum;
-    }
-  }
-  at(3)[0] = 0;
-  if (does(source, "aside")) at(3)[16] = 0;
-  if (does(source, "beside")) at(2)[kRows * kColumns] = 0;
-  if (does(source, "before")) at(2)[-1] = 0;
-  if (does(source, "input")) at(1)[32] = 0;
-  return 0;
-}
-#endif
 
 void run_kernel(const FakeFunction& f, unsigned groups, unsigned items, unsigned shared,
                 const std::vector<uint64_t>& parameters) {

@@ -1,0 +1,27 @@
+// A program as a child process, from its start to its end. Internal to src/build/simt/ptx. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lw {
+
+struct ProgramEnd {
+  int status = 0;                          // of wait(2)
+  std::string output, errors;              // what it wrote on its standard output and error
+
+  bool succeeded() const { return status == 0; }
+  // "exit status 255", "signal 11"
+  std::string how() const;
+};
+
+// Runs words[0], a path, with the other words as its arguments, in `folder`; its input is empty. It
+// dies with whatever it has started when `limit_s` seconds are over, and by itself with the thread
+// that called. kUnavailable: no process can be made, or words[0] is no program; kDeadlineExceeded:
+// the time is over.
+absl::StatusOr<ProgramEnd> run_program(const std::vector<std::string>& words,
+                                       const std::string& folder, double limit_s);
+
+}  // namespace lw

@@ -1,0 +1,485 @@
+// Statements become instructions of the same order. Integer variables are words: what they count fits,
+// since no buffer of a device has 2 GiB.
+#include "src/build/simt/ptx/ptx_entry.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/build/simt/ptx/ptx_address.h"
+#include "src/build/simt/ptx/ptx_lanes.h"
+#include "src/build/simt/ptx/ptx_memory.h"
+#include "src/build/simt/ptx/ptx_values.h"
+#include "src/build/simt/ranges.h"
+#include "src/expr/scalar.h"
+#include "src/kernel/ops.h"
+
+namespace lw {
+namespace {
+
+using Parameter = SimtProgram::Parameter;
+
+class PtxEntry {
+ public:
+  PtxEntry(const Kernel& kernel, const Target& target)
+      : kernel_(kernel), target_(simt(target)), lanes_(kernel, &code_), addresses_(kernel, &code_),
+        ranges_(kernel), starts_(kernel.buffers.size()) {}
+
+  absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
+                                    const std::vector<Stmt>& statements,
+                                    SimtProgram::Launch* launch) {
+    const bool grid = statements.size() == 1 && statements[0].kind == Stmt::Kind::kFor &&
+                      statements[0].parallel;
+    launch->kernel = name;
+    launch->groups = grid ? statements[0].count : 1;
+    launch->items = items_ = grid ? statements[0].items : 1;
+    if (items_ > target_.group_items) {
+      return absl::InvalidArgumentError(concat("a group of ", items_, " items: the device takes ",
+                                               target_.group_items));
+    }
+    if (launch->groups > INT32_MAX) {
+      return absl::InvalidArgumentError(concat(launch->groups, " groups: a launch has ", INT32_MAX,
+                                               " at most"));
+    }
+    const std::vector<Stmt>& body = grid ? statements[0].body : statements;
+    find_used(body);
+    std::string text = concat("\n.visible .entry ", name, "(");
+    text += parameters(launch);
+    text += concat(")\n.maxntid ", items_, ", 1, 1\n.minnctapersm 1\n{\n");
+    for (const Stmt& s : before) integer(s);
+    if (grid) special(statements[0].var, "%ctaid.x", statements[0].count);
+    list(body);
+    code_.line("ret");
+    RETURN_IF_ERROR(failure_);
+    return concat(text, code_.declarations(), own_memory_, code_.leave(), "}\n");
+  }
+
+ private:
+  void fail(std::string_view what) {
+    if (failure_.ok()) failure_ = absl::InvalidArgumentError(concat("PTX: ", what));
+  }
+
+  // ---- memory -----------------------------------------------------------------------------------
+
+  void find_used(const std::vector<Stmt>& list) {
+    for (const Stmt& s : list) {
+      if (s.kind == Stmt::Kind::kOp && s.buffer >= 0 && s.op != Op::kPrefetch) {
+        used_.insert(s.buffer);
+        if (s.op == Op::kStore) written_.insert(s.buffer);
+      }
+      find_used(s.body);
+      find_used(s.otherwise);
+    }
+  }
+
+  // Declares them, and what the body calls the places where buffers begin.
+  std::string parameters(SimtProgram::Launch* launch) {
+    std::string text, workspace, packed, shared;
+    const auto add = [&](Parameter parameter) {
+      const size_t number = launch->parameters.size();
+      launch->parameters.push_back(parameter);
+      text += concat(number == 0 ? "" : ", ", ".param .u64 p", number);
+      const std::string pointer = code_.wide(), global = code_.wide();
+      code_.line("ld.param.u64 ", pointer, ", [p", number, "]");
+      code_.line("cvta.to.global.u64 ", global, ", ", pointer);
+      return global;
+    };
+    for (const int b : used_) {
+      const Buffer& buffer = kernel_.buffers[b];
+      switch (buffer.scope) {
+        case Scope::kArgument:
+          starts_[b] = add({Parameter::Kind::kArgument, buffer.slot});
+          break;
+        case Scope::kWorkspace:
+          if (workspace.empty()) workspace = add({Parameter::Kind::kWorkspace, 0});
+          starts_[b] = workspace;
+          break;
+        case Scope::kPacked:
+          if (packed.empty()) packed = add({Parameter::Kind::kPacked, 0});
+          starts_[b] = packed;
+          break;
+        case Scope::kPrivate: starts_[b] = own_memory(b); break;
+        case Scope::kManaged:
+          if (shared.empty()) {
+            shared = code_.word();
+            code_.line("mov.u32 ", shared, ", ", kPtxShared);
+          }
+          starts_[b] = shared;
+          launch->local_bytes = std::max(
+              launch->local_bytes,
+              aligned_bytes(buffer.offset + buffer.elements * size_of(buffer.type)));
+          break;
+      }
+    }
+    return text;
+  }
+
+  std::string own_memory(int b) {
+    const Buffer& buffer = kernel_.buffers[b];
+    const std::string name = concat("own", b), start = code_.wide();
+    own_memory_ += concat("  .local .align 16 .b8 ", name, "[",
+                          std::max<int64_t>(1, buffer.elements * size_of(buffer.type)), "];\n");
+    code_.line("mov.u64 ", start, ", ", name);
+    return start;
+  }
+
+  // What no launch's item writes while this one runs may be read by the way that is not coherent.
+  const char* space_of(int b, bool loads) const {
+    switch (kernel_.buffers[b].scope) {
+      case Scope::kPrivate: return "local";
+      case Scope::kManaged: return "shared";
+      case Scope::kArgument: case Scope::kPacked:
+        return loads && written_.count(b) == 0 ? "global.nc" : "global";
+      default: return "global";
+    }
+  }
+
+  void access(const Stmt& s) {
+    const Buffer& buffer = kernel_.buffers[s.buffer];
+    const int64_t size = size_of(buffer.type);
+    const bool loads = s.op == Op::kLoad, wide = buffer.scope != Scope::kManaged;
+    const int reg = loads ? s.dst : s.srcs[0];
+    PtxAccess a;
+    a.space = space_of(s.buffer, loads);
+    a.place = addresses_.place(starts_[s.buffer], wide, s.index, size);
+    const bool within = buffer.scope != Scope::kArgument && buffer.scope != Scope::kPrivate;
+    if (within) a.place.bytes += buffer.offset;
+    a.alignment = std::min<int64_t>(byte_alignment(s.index, size), 16);
+    a.stride = s.stride;
+    if (s.mask >= 0) a.mask = lanes_.all(s.mask);
+    if (s.indices >= 0) a.offsets = lanes_.all(s.indices);
+    const Register& r = kernel_.registers[reg];
+    if (r.type != buffer.type) return fail("a register of another type than its buffer");
+    if (loads) ptx_load(code_, lanes_, reg, r, a);
+    else ptx_store(code_, lanes_, reg, r, a);
+  }
+
+  // ---- integers ---------------------------------------------------------------------------------
+
+  void special(int var, const char* name, int64_t count) {
+    ranges_[var] = {0, count - 1};
+    const std::string word = code_.word();
+    code_.line("mov.u32 ", word, ", ", name);
+    addresses_.define(var, word);
+  }
+
+  std::string word_op(const char* op, const std::string& a, int64_t b) {
+    const std::string word = code_.word();
+    code_.line(op, " ", word, ", ", a, ", ", b);
+    return word;
+  }
+
+  void integer(const Stmt& s) {
+    const IntegerRanges::Bounds dividend = ranges_.range(s.a);
+    ranges_.define(s, items_);
+    const auto unsigned_of = [&](const char* op) {
+      Affine raised = s.a;
+      const int64_t by = raised_by(dividend, s.divisor);
+      raised.constant += by;
+      const std::string result = word_op(op, addresses_.value(raised), s.divisor);
+      const bool quotient = s.int_op == Stmt::IntOp::kDiv;
+      return quotient && by > 0 ? word_op("sub.s32", result, by / s.divisor) : result;
+    };
+    switch (s.int_op) {
+      case Stmt::IntOp::kAffine: return addresses_.define(s.var, addresses_.value(s.a));
+      case Stmt::IntOp::kDiv: return addresses_.define(s.var, unsigned_of("div.u32"));
+      case Stmt::IntOp::kMod: return addresses_.define(s.var, unsigned_of("rem.u32"));
+      case Stmt::IntOp::kMin: case Stmt::IntOp::kMax: {
+        const std::string a = addresses_.value(s.a), b = addresses_.value(s.b), word = code_.word();
+        code_.line(s.int_op == Stmt::IntOp::kMin ? "min.s32 " : "max.s32 ", word, ", ", a, ", ", b);
+        return addresses_.define(s.var, word);
+      }
+      case Stmt::IntOp::kRegister: {
+        const Type type = kernel_.registers[s.srcs[0]].type;
+        // Registers may change: a variable does not.
+        const std::string now = ptx_cast(code_, Type::kI32, type, lanes_.get(s.srcs[0], 0));
+        const std::string word = code_.word();
+        code_.line("mov.b32 ", word, ", ", now);
+        return addresses_.define(s.var, word);
+      }
+      case Stmt::IntOp::kItem: return special(s.var, "%tid.x", items_);
+    }
+  }
+
+  // ---- statements -------------------------------------------------------------------------------
+
+  void list(const std::vector<Stmt>& statements) {
+    for (const Stmt& s : statements) {
+      if (!failure_.ok()) return;
+      statement(s);
+    }
+  }
+
+  void statement(const Stmt& s) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor: return loop(s);
+      case Stmt::Kind::kIf: return branch(s);
+      case Stmt::Kind::kInt: return integer(s);
+      case Stmt::Kind::kOp: return operation(s);
+      case Stmt::Kind::kBlock: return fail("blocks are of other machines");
+    }
+  }
+
+  // What does not change in the body comes before the loop: so the body is printed first.
+  void loop(const Stmt& s) {
+    if (s.parallel) return fail("a parallel loop inside of others");
+    ranges_[s.var] = {0, s.count - 1};
+    const std::string counter = code_.word(), again = code_.label(), more = code_.flag();
+    addresses_.enter();
+    addresses_.define(s.var, counter);
+    list(s.body);
+    const std::string body = addresses_.leave();
+    code_.line("mov.b32 ", counter, ", 0");
+    code_.place(again);
+    code_.append(body);
+    code_.line("add.s32 ", counter, ", ", counter, ", 1");
+    code_.line("setp.lt.s32 ", more, ", ", counter, ", ", s.count);
+    code_.line("@", more, " bra ", again);
+  }
+
+  void branch(const Stmt& s) {
+    std::string all;
+    for (const Affine& condition : s.conditions) {
+      Affine terms = condition;
+      terms.constant = 0;
+      const std::string value = addresses_.value(terms), flag = code_.flag();
+      code_.line("setp.ge.s32 ", flag, ", ", value, ", ", -condition.constant);
+      if (all.empty()) {
+        all = flag;
+        continue;
+      }
+      const std::string both = code_.flag();
+      code_.line("and.pred ", both, ", ", all, ", ", flag);
+      all = both;
+    }
+    const auto print = [&](const std::vector<Stmt>& side) {
+      addresses_.enter();
+      list(side);
+      return addresses_.leave();
+    };
+    const std::string then = print(s.body), otherwise = print(s.otherwise);
+    if (all.empty()) return code_.append(then);
+    const std::string other = code_.label(), end = otherwise.empty() ? other : code_.label();
+    code_.line("@!", all, " bra ", other);
+    code_.append(then);
+    if (!otherwise.empty()) {
+      code_.line("bra ", end);
+      code_.place(other);
+      code_.append(otherwise);
+    }
+    code_.place(end);
+  }
+
+  void operation(const Stmt& s) {
+    switch (s.op) {
+      case Op::kFence: case Op::kPrefetch: return;
+      case Op::kBarrier: return code_.line("bar.sync 0");
+      case Op::kStore: case Op::kLoad: return access(s);
+      case Op::kTranspose: return transpose(s);
+      case Op::kMatrixProduct: return matrix_product(s);
+      default: break;
+    }
+    std::vector<std::string> lanes = values(s);
+    if (!failure_.ok()) return;
+    lanes_.set(s.dst, std::move(lanes));
+  }
+
+  // Of dst, lane by lane.
+  std::vector<std::string> values(const Stmt& s) {
+    const Register& dst = kernel_.registers[s.dst];
+    std::vector<std::string> a, b, c, result;
+    const bool packed = s.op == Op::kDot;  // as they lie
+    if (s.srcs[0] >= 0 && !packed) a = lanes_.all(s.srcs[0]);
+    if (s.srcs[1] >= 0 && !packed) b = lanes_.all(s.srcs[1]);
+    if (s.srcs[2] >= 0) c = lanes_.all(s.srcs[2]);
+    const Type from = s.srcs[0] >= 0 ? kernel_.registers[s.srcs[0]].type : dst.type;
+    const size_t count = static_cast<size_t>(dst.lanes);
+    const auto each = [&](const auto& value) {
+      for (size_t l = 0; l < count; ++l) {
+        result.push_back(value(l));
+        if (result.back().empty()) fail(concat("no words for ", word_of(s)));
+      }
+    };
+    switch (s.op) {
+      case Op::kImmediate: {
+        const std::string one = ptx_constant(code_, dst.type, s.number, s.integer);
+        each([&](size_t) { return one; });
+        break;
+      }
+      case Op::kMove: return a;
+      case Op::kBroadcast: each([&](size_t l) { return a[l % a.size()]; }); break;
+      case Op::kUnary: each([&](size_t l) { return ptx_unary(code_, s.expr_op, from, a[l]); }); break;
+      case Op::kBinary:
+        each([&](size_t l) { return ptx_binary(code_, s.expr_op, from, a[l], b[l]); });
+        break;
+      case Op::kFma: each([&](size_t l) { return ptx_fma(code_, dst.type, a[l], b[l], c[l]); }); break;
+      case Op::kSelect:
+        each([&](size_t l) { return ptx_select(code_, dst.type, a[l], b[l], c[l]); });
+        break;
+      case Op::kCast: each([&](size_t l) { return ptx_cast(code_, dst.type, from, a[l]); }); break;
+      case Op::kIota: {
+        const std::string base = addresses_.value(s.index);
+        each([&](size_t l) {
+          const int64_t more = static_cast<int64_t>(l) * s.stride;
+          const std::string sum = l == 0 ? base : word_op("add.s32", base, more);
+          return ptx_cast(code_, dst.type, Type::kI32, sum);
+        });
+        break;
+      }
+      case Op::kLaneMask: {
+        const std::string base = addresses_.value(s.index);
+        each([&](size_t l) {
+          const std::string flag = code_.flag();
+          code_.line("setp.ge.s32 ", flag, ", ", base, ", ", -static_cast<int64_t>(l) * s.stride);
+          return flag;
+        });
+        break;
+      }
+      case Op::kHorizontal: return {combined(s.reduce, from, std::move(a))};
+      case Op::kAcross: each([&](size_t l) { return across(s, dst.type, a[l]); }); break;
+      case Op::kDot: return dots(s, c);
+      case Op::kInterleave: {
+        std::vector<std::vector<std::string>> sources;
+        for (const int source : s.many) sources.push_back(lanes_.all(source));
+        each([&](size_t l) { return sources[l % sources.size()][l / sources.size()]; });
+        break;
+      }
+      case Op::kSlide:
+        each([&](size_t l) {
+          const size_t at = l + static_cast<size_t>(s.integer);
+          return at < count ? a[at] : b[at - count];
+        });
+        break;
+      default: fail(concat("no words for ", word_of(s)));
+    }
+    return result;
+  }
+
+  // In halves, as every back-end does.
+  std::string combined(Reduce reduce, Type type, std::vector<std::string> lanes) {
+    const ExprOp op = combining_op(reduce, type);
+    for (size_t count = lanes.size() / 2; count >= 1; count /= 2) {
+      for (size_t i = 0; i < count; ++i) {
+        lanes[i] = ptx_binary(code_, op, type, lanes[i], lanes[count + i]);
+      }
+    }
+    return lanes[0];
+  }
+
+  // Each of a sub-group's items ends with the same bits: in every round both of a pair combine alike.
+  std::string across(const Stmt& s, Type type, std::string value) {
+    if (s.integer != 1 && s.integer != target_.sub_group) {
+      fail(concat("sub-groups of ", s.integer, " items: the device's have ", target_.sub_group));
+      return value;
+    }
+    const ExprOp op = combining_op(s.reduce, type);
+    for (int64_t apart = s.integer / 2; apart >= 1; apart /= 2) {
+      value = ptx_binary(code_, op, type, value, exchanged(type, value, apart));
+    }
+    return value;
+  }
+
+  std::string exchanged(Type type, const std::string& value, int64_t apart) {
+    const auto word = [&](const std::string& mine) {
+      const std::string other = code_.word();
+      code_.line("shfl.sync.bfly.b32 ", other, ", ", mine, ", ", apart, ", 31, -1");
+      return other;
+    };
+    if (ptx_bits(type) == 32) return word(value);
+    if (ptx_bits(type) == 1) {
+      return ptx_cast(code_, Type::kBool, Type::kI32,
+                      word(ptx_cast(code_, Type::kI32, Type::kBool, value)));
+    }
+    const std::string low = code_.word(), high = code_.word(), both = code_.wide();
+    code_.line("mov.b64 {", low, ", ", high, "}, ", value);
+    const std::string other_low = word(low), other_high = word(high);
+    code_.line("mov.b64 ", both, ", {", other_low, ", ", other_high, "}");
+    return both;
+  }
+
+  // Four bytes by four, which lie packed.
+  std::vector<std::string> dots(const Stmt& s, const std::vector<std::string>& sums) {
+    const Register &dst = kernel_.registers[s.dst], &a = kernel_.registers[s.srcs[0]],
+                   &b = kernel_.registers[s.srcs[1]];
+    const bool bytes = size_of(a.type) == 1 && size_of(b.type) == 1;
+    if (dst.type != Type::kI32 || !bytes || a.lanes != 4 * dst.lanes) {
+      fail("a dot product of other than four bytes");
+      return {};
+    }
+    const auto word = [](Type type) { return is_signed(type) ? ".s32" : ".u32"; };
+    std::vector<std::string> result;
+    for (int l = 0; l < dst.lanes; ++l) {
+      const std::string sum = code_.word();
+      code_.line("dp4a", word(a.type), word(b.type), " ", sum, ", ", lanes_.words(s.srcs[0])[l],
+                 ", ", lanes_.words(s.srcs[1])[l], ", ", sums[l]);
+      result.push_back(sum);
+    }
+    return result;
+  }
+
+  void matrix_product(const Stmt& s) {
+    const MatrixShape& shape = *matrix_shape(kernel_, s);
+    const auto group = [&](int first, int count) {
+      std::string text;
+      for (int i = first; i < first + count; ++i) {
+        for (const std::string& word : lanes_.words(s.many[i])) {
+          text += concat(text.empty() ? "" : ", ", word);
+        }
+      }
+      return concat("{", text, "}");
+    };
+    const auto word = [](Type type) {
+      if (is_float(type)) return std::string(type_name(type));
+      return concat(is_signed(type) ? "s" : "u", 8 * size_of(type));
+    };
+    const int accs = shape.acc_registers(), as = shape.a_registers(), bs = shape.b_registers();
+    const std::string acc = group(0, accs), t = word(shape.acc);
+    code_.line("mma.sync.aligned.m", shape.m, "n", shape.n, "k", shape.k, ".row.col.", t, ".",
+               word(shape.a), ".", word(shape.b), ".", t, " ", acc, ", ", group(accs, as), ", ",
+               group(accs + as, bs), ", ", acc);
+  }
+
+  void transpose(const Stmt& s) {
+    const size_t n = s.many.size() / 2;
+    const Type type = kernel_.registers[s.many[0]].type;
+    std::vector<std::vector<std::string>> rows;
+    for (size_t i = 0; i < n; ++i) {
+      rows.push_back(lanes_.all(s.many[i]));
+      for (std::string& lane : rows.back()) {
+        const std::string copy = ptx_register(code_, type);
+        ptx_move(code_, type, copy, lane);
+        lane = copy;
+      }
+    }
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<std::string> column;
+      for (const std::vector<std::string>& row : rows) column.push_back(row[i]);
+      lanes_.set(s.many[n + i], std::move(column));
+    }
+  }
+
+  const Kernel& kernel_;
+  const SimtTarget& target_;
+  PtxCode code_;
+  PtxLanes lanes_;
+  PtxAddresses addresses_;
+  IntegerRanges ranges_;
+  std::vector<std::string> starts_;        // of buffers: a register, or nothing
+  std::set<int> used_, written_;           // buffers, in order
+  std::string own_memory_;
+  int64_t items_ = 1;
+  absl::Status failure_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> ptx_entry(const Kernel& kernel, const Target& target,
+                                      const std::string& name, const std::vector<Stmt>& before,
+                                      const std::vector<Stmt>& statements,
+                                      SimtProgram::Launch* launch) {
+  return PtxEntry(kernel, target).print(name, before, statements, launch);
+}
+
+}  // namespace lw

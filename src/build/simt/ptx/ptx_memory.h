@@ -1,0 +1,28 @@
+// Loads and stores of the kernel's registers in PTX. Internal to src/build/simt/ptx.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/build/simt/ptx/ptx_address.h"
+#include "src/build/simt/ptx/ptx_lanes.h"
+
+namespace lw {
+
+// Of lanes side by side, or `stride` elements apart, from `place` on.
+struct PtxAccess {
+  const char* space = "global";            // "global.nc", "shared", "local"
+  PtxPlace place;
+  int64_t alignment = 1;                   // of the first lane's address, bytes
+  int64_t stride = 1;
+  std::vector<std::string> mask;           // predicates, one a lane; empty: all lanes
+  std::vector<std::string> offsets;        // of a gather: 64 bits a lane, in elements
+};
+
+// `reg`: the register that is loaded, or stored.
+void ptx_load(PtxCode& code, PtxLanes& lanes, int reg, const Register& r, const PtxAccess& access);
+void ptx_store(PtxCode& code, PtxLanes& lanes, int reg, const Register& r,
+               const PtxAccess& access);
+
+}  // namespace lw
