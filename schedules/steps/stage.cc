@@ -166,8 +166,8 @@ absl::Status apply_stage(Nest& nest, const Step& step) {
   if (wide && !is_narrow(nest.program->tensors[tensor].type)) {
     return infeasible(concat(step.names[1], " holds no 16-bit floats"));
   }
-  if (wide && nest.stages[stage].matrix >= 0) {
-    return infeasible(concat(nest.stages[stage].name, " multiplies 16-bit floats"));
+  if (wide && s.matrix >= 0) {
+    return infeasible(concat(s.name, " multiplies 16-bit floats"));
   }
   Stage copy = make_copy(nest, tensor, {static_cast<int>(block_dim), block,
                                         static_cast<int>(group_dim), group, wide});

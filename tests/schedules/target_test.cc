@@ -87,7 +87,8 @@ TEST(Targets, UnknownNamesAnswerWithTheKnownOnes) {
   const absl::Status status = find_target("x86_avx1024").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(status.ToString(),
-              testing::HasSubstr("host, aarch64_neon, opencl_cpu, opencl_gpu, opencl_intel_gpu, "
+              testing::HasSubstr("host, aarch64_neon, nvidia_sm80, nvidia_sm90a, opencl_cpu, "
+                                 "opencl_gpu, opencl_intel_gpu, "
                                  "x86_avx2, x86_avx2_vnni, x86_avx512, x86_avx512_bf16, "
                                  "x86_avx512_vnni, x86_sse2"));
 }

@@ -168,7 +168,8 @@ std::string target_defect(const Target& t) {
   if (t.atoms.size() > 64) return "atoms: at most 64";
   for (const Atom& a : t.atoms) {
     const bool good = is(a.lanes, 1, 4096) && is(a.group, 1, 4096) && is(a.per_cycle, 1e-3, 1e3) &&
-                      is(a.latency, 0, 1e6);
+                      is(a.latency, 0, 1e6) && is(a.m, 0, 4096) && is(a.n, 0, 4096) &&
+                      is(a.k, 0, 4096);
     if (!good) return absl::StrCat("atom ", a.name, ": a number is out of its range");
     if (!is_later(a.later)) return absl::StrCat("atom ", a.name, ": later must be a JSON object");
   }

@@ -12,7 +12,7 @@ void branch(Draft draft, std::vector<Draft>& drafts) {
     const Place place = draft.nest.stages[s].place;
     any = any || (place == Place::kRoot && matrix_sides(draft.nest, s).has_value());
   }
-  if (any) {
+  if (any && !draft.dot_products) {
     Draft matrices = draft;
     matrices.name = "products of matrices";
     matrices.matrices = matrices.groups = matrices.chosen = true;
