@@ -67,8 +67,8 @@ int64_t matrix_words(const Nest& nest, int stage) {
   const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
   const std::vector<int64_t> tile = inner_extents(s, tile_begin(s));
   return shape == nullptr ? 0
-                          : shape->words(tile[s.matrix_axes[0]] / shape->m,
-                                         tile[s.matrix_axes[1]] / shape->n);
+                          : shape->words((tile[s.matrix_axes[0]] + shape->m - 1) / shape->m,
+                                         (tile[s.matrix_axes[1]] + shape->n - 1) / shape->n);
 }
 
 }  // namespace lw

@@ -460,7 +460,8 @@ class Group {
     const double groups = std::ceil(launch_.groups / target_.units);
     const double spilled = std::max(
         1.0, launch_.item_bytes / static_cast<double>(target_.register_bytes));
-    const double bounds[] = {groups * launch_.issue * spilled / target_.issue_per_cycle, groups * launch_.global,
+    const double issue = launch_.issue * spilled / target_.issue_per_cycle;
+    const double bounds[] = {groups * issue, groups * launch_.global,
                              groups * launch_.local, groups * launch_.matrices,
                              groups * launch_.latency / launch_.resident,
                              launch_.far_cycles[0], launch_.far_cycles[1], launch_.far_cycles[2]};

@@ -79,6 +79,10 @@ bool is_shape(const Kernel& kernel, const std::vector<int>& many, const MatrixSh
                                        : Register{shape.b, shape.pack};
     if (r.type != wanted.type || r.lanes != wanted.lanes) return false;
   }
+  // What is written is written once.
+  for (int i = 0; i < shape.acc_registers(); ++i) {
+    if (std::count(many.begin(), many.end(), many[i]) != 1) return false;
+  }
   return true;
 }
 

@@ -129,7 +129,7 @@ absl::Status check_driven(const Target& target) {
 
 bool is_estimated(const Target& target) {
   return target.architecture == kNvidiaArchitecture && device_name_of(target).empty() &&
-         !check_driven(target).ok();
+         absl::IsNotFound(check_driven(target));
 }
 
 absl::StatusOr<int> driven_units(const Target& target) {

@@ -251,7 +251,7 @@ TEST(Families, UnknownOnesAreKept) {
   EXPECT_TRUE(known_as(*read).empty());
   EXPECT_EQ(missing_feature(*read, *find_target("x86_avx2")), "toy");
   EXPECT_THAT(parse_target(text).status().ToString(),
-              testing::HasSubstr("family 'toy' is none of aarch64, npu, opencl, x86_64"));
+              testing::HasSubstr("family 'toy' is none of aarch64, npu, nvidia, opencl, x86_64"));
 }
 
 // Another architecture is no other family: its text and its figures are read.
@@ -272,7 +272,7 @@ TEST(Families, EveryArchitectureIsOfOneAlone) {
       EXPECT_TRUE(seen.insert(architecture).second) << architecture;
     }
   }
-  EXPECT_EQ(known_architectures(), "aarch64, npu, opencl, x86_64");
+  EXPECT_EQ(known_architectures(), "aarch64, npu, nvidia, opencl, x86_64");
   for (const Target& target : builtin_targets()) EXPECT_NE(target.part.family(), nullptr);
 }
 

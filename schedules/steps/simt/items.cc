@@ -4,14 +4,14 @@
 //               j.0.1: 4 of 48                       k.0: 512
 //                 k.0: 512
 // A run of loops inside of the grid, from a position on and so many, becomes one whose iterations
-// the items of a group share; there are as many items. 0 loops: the item is alone in its group.
-// Of a stage that stands at another's loop, outside of those that items share there, any run of
-// loops: the items compute it together, its result is where all of them see it.
-// Where the target has sub-groups the loop may run a sum, a maximum or a minimum: the group is one of
-// these then, whose items exchange what each has accumulated, and all have it.
+// the items of a group share; there are as many items. 0 loops: the item is alone in its group. Of
+// a stage that stands at another's loop, outside of those that items share there, any run of loops:
+// the items compute it together, its result is where all of them see it. Where the target has
+// sub-groups the loop may run a sum, a maximum or a minimum: the group is one of these then, whose
+// items exchange what each has accumulated, and all have it.
 //
-// items(C; 1, 1, 4): the last loop, over single points, in tiles of 4, which are an item's lanes. Few
-// of them are worth trying: that an item waits its company hides.
+// items(C; 1, 1, 4): the last loop, over single points, in tiles of 4, which are an item's lanes.
+// Few of them are worth trying: that an item waits its company hides.
 #include <algorithm>
 
 #include "schedules/domains.h"
@@ -76,7 +76,8 @@ bool is_exchanged(const Nest& nest, int stage, int position) {
          is_reduction(s, s.loops[position]);
 }
 
-// Of a unit's registers a group has its items' results at least; what else they hold goes elsewhere.
+// Of a unit's registers a group has its items' results at least; what else they hold goes
+// elsewhere.
 absl::Status check_registers(const Nest& nest, int stage, int64_t items) {
   const SimtTarget& target = simt(*nest.target);
   const Stage& s = nest.stages[stage];
@@ -96,6 +97,9 @@ absl::Status check_registers(const Nest& nest, int stage, int64_t items) {
 absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   const SimtTarget& target = simt(*nest.target);
   const bool exchanges = is_exchanged(nest, stage, position);
+  if (exchanges && nest.stages[stage].matrix >= 0) {
+    return infeasible(concat("sub-groups share the sums of ", nest.stages[stage].name, " already"));
+  }
   if (exchanges) {
     RETURN_IF_ERROR(check_exchange(nest, stage));
   } else if (nest.stages[stage].place == Place::kAt && !nest.stages[stage].epilogue.empty()) {

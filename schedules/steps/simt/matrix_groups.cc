@@ -3,7 +3,8 @@
 //             j.0: 16 of 32, mask             i.0.1: 2 of 64, mask
 //                                               j.0.0: 4 of 128, mask
 //                                                 j.0.1: 4 of 32, mask
-// How many tiles of matrices are a group's, a sub-group each: the inner loops', which `items` then deals.
+// How many tiles of matrices are a group's, a sub-group each: the inner loops', which `items` then
+// deals.
 #include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/targets/matrix_shape.h"

@@ -5,9 +5,9 @@
 //                                        unroll k.1: 16
 //                                          unroll i.1: 64
 //                                            unroll j.1: 32
-// The tile is a sub-group's, by the target's instruction that multiplies matrices, of which it holds
-// so many: i is along its m, j along its n, k along the reduction. What is beyond an axis' end counts
-// as zero and is not kept.
+// The tile is a sub-group's, by the target's instruction that multiplies matrices, of which it
+// holds so many: i is along its m, j along its n, k along the reduction. What is beyond an axis'
+// end counts as zero and is not kept.
 #include <algorithm>
 
 #include "schedules/domains.h"
@@ -75,14 +75,18 @@ absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
   Stage& s = nest.stages[sides.stage];
   for (int side = 0; side < 3; ++side) {
     const int64_t points = step.numbers[side];
-    if (points < unit[side] || points > kMostTile || points % unit[side] != 0) {
+    const int64_t all = range_of(s, sides.position[side]);
+    const bool whole = points == all && all < unit[side];
+    if (!whole && (points < unit[side] || points > kMostTile || points % unit[side] != 0)) {
       return infeasible(concat("tiles of ", points, " points are no multiple of ", unit[side],
                                " up to ", kMostTile));
     }
     s.matrix_axes[side] = s.loops[sides.position[side]].parts[0].axis;
   }
-  const int64_t words =
-      sides.shape->words(step.numbers[0] / unit[0], step.numbers[1] / unit[1]);
+  const auto matrices = [&](int side) {
+    return (step.numbers[side] + unit[side] - 1) / unit[side];
+  };
+  const int64_t words = sides.shape->words(matrices(0), matrices(1));
   if (4 * words > simt(*nest.target).register_bytes) {
     return infeasible(concat("an item needs ", words, " words of registers"));
   }
@@ -99,6 +103,7 @@ absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
 
 // Powers of two of the instruction's, and three times these.
 std::vector<int64_t> sizes_of(int64_t unit, int64_t extent, int64_t most) {
+  if (extent < unit) return {extent};      // of one that is not full
   std::vector<int64_t> sizes;
   for (int64_t count = 1; count * unit <= most; ++count) {
     const int64_t odd = count % 3 == 0 ? count / 3 : count;

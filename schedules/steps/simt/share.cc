@@ -1,8 +1,8 @@
 // share(A.copy; 1): the copy lies in memory that the items of a group share. They fetch it
 // together, each a part, and meet before it is read and before it is overwritten. 0: it stays each
 // item's own. 2: its rows are a word longer, so that neighbours who read a column of it find each
-// other's words in other banks, where such memory has banks. 3, of what products of matrices read: by
-// 16 bytes, so that vectors stay aligned, and eight rows of a matrix lie in different banks.
+// other's words in other banks, where such memory has banks. 3, of what products of matrices read:
+// by 16 bytes, so that vectors stay aligned, and eight rows of a matrix lie in different banks.
 #include <algorithm>
 
 #include "schedules/copy_bytes.h"
@@ -76,6 +76,9 @@ absl::Status apply_share(Nest& nest, const Step& step) {
   ASSIGN_OR_RETURN(const int copy, target_stage(nest, step));
   RETURN_IF_ERROR(check_shared_copy(nest, copy));
   Stage& c = nest.stages[copy];
+  if (step.numbers[0] == kPaddedVector && nest.stages[c.host].matrix < 0) {
+    return infeasible(concat(nest.stages[c.host].name, " multiplies no matrices of ", c.name));
+  }
   const int size = c.wide ? size_of(Type::kF32) : size_of(nest.program->tensors[c.copy_of].type);
   move_vectors(nest, c, size);
   const int outer = tile_begin(c);

@@ -50,7 +50,7 @@ class IntegerRanges {
         return {0, s.divisor - 1};
       case Stmt::IntOp::kMin: return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
       case Stmt::IntOp::kMax: return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
-      case Stmt::IntOp::kRegister: return {-kFar, kFar};
+      case Stmt::IntOp::kRegister: return {-kFar, kFar - 1};
       case Stmt::IntOp::kItem: return {0, items - 1};
     }
     return {};

@@ -1,6 +1,7 @@
 // How many statements a register tile takes, without making them: what count_statements() adds up.
 #include <algorithm>
 
+#include "src/lower/tiles/matrices.h"
 #include "src/lower/tiles/rows.h"
 
 namespace lw::lowering {
@@ -75,6 +76,7 @@ int64_t count_values(const Frame& f, const std::vector<int64_t>& points, const E
 
 // Of an update of all accumulators, a multiply-add or more for each.
 void count_update(Frame& f) {
+  if (f.stage.matrix >= 0) return f.e.count(count_products(f));
   const std::vector<int64_t> points = unrolled_points(f, true);
   const Expr& body = f.e.bodies[f.s];
   int64_t count = product(points, ~uint64_t{0});
@@ -92,6 +94,9 @@ void count_update(Frame& f) {
 
 // Of storing all results.
 void count_results(Frame& f, bool values) {
+  if (f.stage.matrix >= 0) {
+    return f.e.count(count_matrix_results(f) * static_cast<int64_t>(1 + f.stage.epilogue.size()));
+  }
   const std::vector<int64_t> points = unrolled_points(f, values);
   const int64_t results = product(points, ~uint64_t{0});
   int64_t count = results * static_cast<int64_t>(1 + f.stage.epilogue.size());

@@ -172,15 +172,14 @@ struct Dealt {
 Dealt dealt_to(const Frame& f, const Loop& loop) {
   Emitter& e = f.e;
   const Affine item = e.item();
-  if (f.stage.matrix >= 0) {
-    return {e.items / e.sub_group, e.emit_int(Stmt::IntOp::kDiv, item, {}, e.sub_group)};
-  }
-  const bool shared = f.stage.copy_of >= 0 && f.e.nest.stages[f.stage.host].matrix >= 0;
-  if (e.sub_group == 0 || e.sub_group == e.items || shared) return {e.items, item};
+  const bool matrices = f.stage.matrix >= 0;
+  const bool shared = f.stage.copy_of >= 0 && e.nest.stages[f.stage.host].matrix >= 0;
+  const bool one = e.sub_group == 0 || (e.sub_group == e.items && !matrices);
+  if (one || shared) return {e.items, item};
   const auto first = std::find_if(f.stage.loops.begin(), f.stage.loops.end(), [](const Loop& l) {
     return l.kind == LoopKind::kItem;
   });
-  if (first->name == loop.name) {
+  if (matrices || first->name == loop.name) {
     return {e.items / e.sub_group, e.emit_int(Stmt::IntOp::kDiv, item, {}, e.sub_group)};
   }
   return {e.sub_group, e.emit_int(Stmt::IntOp::kMod, item, {}, e.sub_group)};
@@ -239,16 +238,6 @@ void fused_loop(Frame& f, const Loop& loop, const Body& body) {
   for (const LoopPart& part : loop.parts) f.shared.emplace_back(part.axis, f.axes[part.axis]);
   deal(f, loop, total, iteration);
   f.shared.resize(shared);
-}
-
-// Whether the register tile holds several points of the axis.
-bool unrolled(const Frame& f, int axis) {
-  for (size_t l = f.tile; l < f.stage.loops.size(); ++l) {
-    for (const LoopPart& part : f.stage.loops[l].parts) {
-      if (part.axis == axis) return true;
-    }
-  }
-  return false;
 }
 
 // What stands at the loop.
@@ -394,7 +383,9 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
     range = range_of_guard(e, guard, f.axes);
     if (range.outside) return;
     // Rows that differ from each other know by themselves where their answers are settled.
-    const bool by_row = range.settled || (!range.single() && guard.divisor > 1);
+    // Nor does who multiplies matrices with others part from them.
+    const bool by_row = range.settled || (!range.single() && guard.divisor > 1) ||
+                        f.stage.matrix >= 0;
     if (!range.inside && !by_row) break;
   }
   if (g == f.guards.size()) return body();
@@ -453,8 +444,7 @@ void outer_loops(Frame& f, int l) {
   const bool reduction = f.stage.copy_of < 0 && f.e.tensor(f.stage.tensor).reduce != Reduce::kNone;
   if (l == f.run) {
     if (!reduction) return kept(f, [&] { emit_map_tile(f); });
-    if (f.stage.matrix >= 0) f.place = place_in_matrices(f);
-    Frame results = f.stage.matrix >= 0 ? of_results(f) : f;
+    Frame results = of_results(f);
     const Accumulators accumulators = start_accumulators(results);
     run_loops(f, l, accumulators);
     return kept(f, [&] { finish_accumulators(results, accumulators); });

@@ -1,5 +1,5 @@
-// A tile's extents are rounded up to whole matrices: what is beyond an end is masked where it is read,
-// and counts as zero, and where it is stored.
+// A tile's extents are rounded up to whole matrices: what is beyond an end is masked where it is
+// read, and counts as zero, and where it is stored.
 #include "src/lower/tiles/matrices.h"
 
 #include <algorithm>
@@ -57,8 +57,12 @@ class Operand {
     const Chunk chunk{0, shape_.pack, shape_.pack};
     const Point point = make_point(f_, evaluator_, row, k_, chunk);
     Registers& registers = evaluator_.registers();
-    const Value value = registers.convert(type_, evaluator_.evaluate(factor_, point));
-    return registers.broadcast(value, shape_.pack).reg;
+    Value value = registers.convert(type_, evaluator_.evaluate(factor_, point));
+    value = registers.broadcast(value, shape_.pack);
+    // Beyond the end of k there may be numbers, and what is made of none is not always zero.
+    const int mask = row.axes[k_].limits.empty() ? -1 : point_mask(registers, point);
+    if (mask < 0) return value.reg;
+    return registers.select({mask, shape_.pack}, value, registers.zero_like(value)).reg;
   }
 
  private:
@@ -71,8 +75,6 @@ class Operand {
   Row start_;
 };
 
-}  // namespace
-
 Frame::InMatrices place_in_matrices(Frame& f) {
   if (f.e.counting) return {};
   const Affine lane = f.e.emit_int(Stmt::IntOp::kMod, f.e.item(), {}, kMatrixItems);
@@ -80,7 +82,11 @@ Frame::InMatrices place_in_matrices(Frame& f) {
           f.e.emit_int(Stmt::IntOp::kMod, lane, {}, 4)};
 }
 
-Frame of_results(const Frame& f) {
+}  // namespace
+
+Frame of_results(Frame& f) {
+  if (f.stage.matrix < 0) return f;
+  f.place = place_in_matrices(f);
   const MatrixShape& shape = shape_of(f);
   Frame results = f;
   AxisState &m = results.axes[f.stage.matrix_axes[0]], &n = results.axes[f.stage.matrix_axes[1]];
@@ -138,6 +144,26 @@ void multiply_matrices(Frame& f, const Accumulators& accumulators) {
       }
     }
   }
+}
+
+namespace {
+
+// Matrices along a side of the tile.
+int64_t along(const Frame& f, int side, int unit) {
+  return (f.axes[f.stage.matrix_axes[side]].extent + unit - 1) / unit;
+}
+
+}  // namespace
+
+int64_t count_products(const Frame& f) {
+  const MatrixShape& shape = shape_of(f);
+  const int64_t m = along(f, 0, shape.m), n = along(f, 1, shape.n), k = along(f, 2, shape.k);
+  return k * (m * n + m * shape.a_registers() + n * shape.b_registers());
+}
+
+int64_t count_matrix_results(const Frame& f) {
+  const MatrixShape& shape = shape_of(f);
+  return along(f, 0, shape.m) * along(f, 1, shape.n) * shape.acc_registers();
 }
 
 }  // namespace lw::lowering

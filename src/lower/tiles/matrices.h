@@ -11,13 +11,16 @@ namespace lw::lowering {
 // Of a matrix an item has one of so many rows, or of as many columns.
 inline constexpr int64_t kMatrixRows = 8;
 
-// Emits what an item's place follows from. REQUIRES: the stage's tile is matrices.
-Frame::InMatrices place_in_matrices(Frame& f);
-// The frame, of the item's results: its rows are every eighth, its vectors two columns of each eight.
-Frame of_results(const Frame& f);
+// The frame, of the item's results: where the stage's tile is matrices, of whose place among them `f`
+// then knows, its rows are every eighth, its vectors two columns of each eight.
+Frame of_results(Frame& f);
 std::vector<Chunk> matrix_columns(int64_t extent);
 
 // accumulators += the products of the tile.
 void multiply_matrices(Frame& f, const Accumulators& accumulators);
+
+// Statements of the products of the tile and of what they read; vectors of results.
+int64_t count_products(const Frame& f);
+int64_t count_matrix_results(const Frame& f);
 
 }  // namespace lw::lowering

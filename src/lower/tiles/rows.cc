@@ -87,6 +87,15 @@ std::vector<Row> rows_of(const Frame& f, bool reductions) {
   return rows;
 }
 
+bool unrolled(const Frame& f, int axis) {
+  for (size_t l = f.tile; l < f.stage.loops.size(); ++l) {
+    for (const LoopPart& part : f.stage.loops[l].parts) {
+      if (part.axis == axis) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<int64_t> unrolled_points(const Frame& f, bool reductions) {
   std::vector<int64_t> points(f.axes.size(), 1);
   for (size_t l = f.tile; l < f.stage.loops.size(); ++l) {

@@ -22,6 +22,8 @@ bool vector_reduces(const Frame& f);       // its lanes run along the reduction
 // All rows of the tile. `reductions` false: of its spatial loops only.
 std::vector<Row> rows_of(const Frame& f, bool reductions);
 
+// Whether the tile holds several points of the axis.
+bool unrolled(const Frame& f, int axis);
 // Points of each axis that the tile unrolls; vectors of the vector axis.
 std::vector<int64_t> unrolled_points(const Frame& f, bool reductions);
 

@@ -197,8 +197,8 @@ void update_accumulators(Frame& f, const Accumulators& accumulators) {
   std::vector<Update> updates;
   size_t step = 0, runs = 0;               // of the step: its first update; its runs so far
   const Row* previous = nullptr;
-  // What a step's rows share (its vectors) or its vectors do (an element a row) is held in registers,
-  // whichever are fewer, beside one of the others: 3 rows of 4 vectors take 12 + 3 + 1.
+  // What a step's rows share (its vectors) or its vectors do (an element a row) is held in
+  // registers, whichever are fewer, beside one of the others: 3 rows of 4 vectors take 12 + 3 + 1.
   const auto end_step = [&] {
     const bool few_rows = runs * runs < updates.size() - step;
     if (few_rows && !partials) order_by_lane(updates.begin() + step, updates.end());

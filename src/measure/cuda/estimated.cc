@@ -1,6 +1,7 @@
 #include "src/measure/cuda/estimated.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "schedules/targets/target.h"
 #include "src/base/clock.h"
@@ -25,10 +27,11 @@
 namespace lw {
 namespace {
 
-// Of a kernel that spills, the estimate's share: what registers do not hold goes through the caches.
+// Of a kernel that spills, the estimate's share: what registers do not hold goes through the
+// caches.
 constexpr double kSpillFactor = 1.5;
-// Operations of lanes that are emulated of a kernel, a few seconds; of one group in any case, as far
-// as so many accesses to memory go.
+// Operations of lanes that are emulated of a kernel, a few seconds; of one group in any case, as
+// far as so many accesses to memory go.
 constexpr double kMostEmulated = 2e7, kMostWhole = 1e8;
 constexpr int64_t kMostGroups = 4, kMostAccesses = 20'000'000;
 
@@ -68,9 +71,25 @@ class Emulation {
     }
   }
 
-  // Fills the outcome's verdict and what it says of errors.
+  // Fills the outcome's verdict and what it says of errors; of a kernel that was judged before, at
+  // once.
   void judge(const Kernel& kernel, Outcome* outcome) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [known, is_new] = judged_.try_emplace(hash(kernel));
+    if (is_new) known->second = judged(kernel);
+    const Outcome& found = known->second;
+    outcome->verdict = found.verdict;
+    outcome->detail = found.detail;
+    outcome->verified = found.verified;
+    outcome->max_rel_error = found.max_rel_error;
+    outcome->worst_error = found.worst_error;
+    outcome->worst_expected = found.worst_expected;
+    outcome->worst_element = found.worst_element;
+  }
+
+ private:
+  Outcome judged(const Kernel& kernel) {
+    Outcome outcome;
     const bool single = std::count_if(kernel.body.begin(), kernel.body.end(), [](const Stmt& s) {
                           return s.kind == Stmt::Kind::kFor;
                         }) == 1 && kernel.body.size() == 1;
@@ -82,9 +101,9 @@ class Emulation {
       options.most_groups = static_cast<int64_t>(std::clamp<double>(kMostEmulated / group, 1,
                                                                     kMostGroups));
     } else if (work > kMostWhole) {
-      outcome->detail = concat("not emulated: ", uint64_t{kernel.body.size()},
+      outcome.detail = concat("not emulated: ", uint64_t{kernel.body.size()},
                                " launches of too much work");
-      return;
+      return outcome;
     }
     std::vector<void*> pointers;
     std::vector<const std::byte*> inputs, outputs;
@@ -96,32 +115,39 @@ class Emulation {
     options.most_accesses = kMostAccesses;
     const absl::Status ran = emulate(kernel, pointers.data(), options);
     if (absl::IsResourceExhausted(ran)) {
-      outcome->detail = concat("not emulated: ", std::string(ran.message()));
-      return;
+      outcome.detail = concat("not emulated: ", std::string(ran.message()));
+      return outcome;
     }
     if (!ran.ok()) {
-      outcome->verdict = Verdict::kWrongResult;
-      outcome->detail = std::string(ran.message());
-      return;
+      outcome.verdict = Verdict::kWrongResult;
+      outcome.detail = std::string(ran.message());
+      return outcome;
     }
-    const std::vector<Point> points = written_points(outputs);
+    const bool whole = !single || options.most_groups >= kernel.body[0].count;
+    const std::vector<Point> points = whole ? choose_points(program_, points_, seed_)
+                                            : written_points(outputs);
     std::vector<PointValue> values(points.size());
     evaluate_points(program_, inputs, points, 0, static_cast<int64_t>(points.size()),
                     now() + budget_s_, values.data());
+    if (points.empty()) {
+      outcome.verdict = Verdict::kWrongResult;
+      outcome.detail = "none of the groups that were emulated wrote a result";
+      return outcome;
+    }
     const Check check = check_points(program_, outputs, points, values.data(),
                                      kernel.error_growth);
-    outcome->max_rel_error = check.worst;
-    outcome->worst_element = check.element;
-    outcome->worst_error = check.error;
-    outcome->worst_expected = check.expected;
+    outcome.max_rel_error = check.worst;
+    outcome.worst_element = check.element;
+    outcome.worst_error = check.error;
+    outcome.worst_expected = check.expected;
     if (!check.ok) {
-      outcome->verdict = Verdict::kWrongResult;
-      outcome->detail = check.detail;
+      outcome.verdict = Verdict::kWrongResult;
+      outcome.detail = check.detail;
     }
-    outcome->verified = check.ok && check.compared > 0;
+    outcome.verified = check.ok && check.compared > 0;
+    return outcome;
   }
 
- private:
   // Of each output, among the elements that are no poison any more.
   std::vector<Point> written_points(const std::vector<const std::byte*>& outputs) {
     Rng rng(seed_);
@@ -155,6 +181,7 @@ class Emulation {
   const int64_t points_;
   const double budget_s_;
   std::mutex mutex_;                       // guards all below
+  absl::flat_hash_map<uint64_t, Outcome> judged_;  // by the kernel's hash
   std::vector<Data> data_;
   std::vector<bool> is_input_;
 };
@@ -163,8 +190,8 @@ class EstimatingMeasurer : public Measurer {
  public:
   EstimatingMeasurer(const Program& program, const Target& target, const LocalOptions& options)
       : target_(target), emulation_(program, options) {
-    const int threads = options.builders > 0 ? options.builders
-                                             : std::max<int>(1, static_cast<int>(allowed_cpus().size()));
+    const int here = static_cast<int>(allowed_cpus().size());
+    const int threads = std::max(1, options.builders > 0 ? options.builders : here);
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
   ~EstimatingMeasurer() override {
@@ -209,8 +236,12 @@ class EstimatingMeasurer : public Measurer {
     while (true) {
       changed_.wait(lock, [&] { return over_ || !waiting_.empty(); });
       if (over_) return;
-      const Candidate candidate = std::move(waiting_.front());
-      waiting_.pop_front();
+      // The fastest first: who is behind it need not be judged.
+      const auto fastest = std::min_element(
+          waiting_.begin(), waiting_.end(),
+          [](const Candidate& a, const Candidate& b) { return a.draft_us < b.draft_us; });
+      const Candidate candidate = std::move(*fastest);
+      waiting_.erase(fastest);
       lock.unlock();
       Outcome outcome = estimate(candidate);
       lock.lock();
@@ -241,21 +272,25 @@ class EstimatingMeasurer : public Measurer {
         "{\"emulated\":true,\"emulator\":\"simt\",\"estimated\":true,\"threads\":1,"
         "\"assembler\":\"%s\",\"registers\":%d,\"spill_bytes\":%d}",
         facts.assembler, facts.registers, facts.spill_bytes);
-    const bool leads = candidate.incumbent_us <= 0 || us < candidate.incumbent_us;
-    if (candidate.verify || leads) {
-      const double started = now();
-      emulation_.judge(*candidate.kernel, &outcome);
-      outcome.measure_s = now() - started;
-    }
+    const bool behind = us > best_us_.load() ||
+                        (candidate.incumbent_us > 0 && us > candidate.incumbent_us);
+    if (over_ || (behind && !candidate.verify)) return outcome;
+    const double started = now();
+    emulation_.judge(*candidate.kernel, &outcome);
+    outcome.measure_s = now() - started;
+    if (!outcome.verified) return outcome;
+    double best = best_us_.load();
+    while (us < best && !best_us_.compare_exchange_weak(best, us)) {}
     return outcome;
   }
 
   const Target& target_;
   Emulation emulation_;
   std::vector<std::thread> threads_;
+  std::atomic<bool> over_ = false;
+  std::atomic<double> best_us_ = std::numeric_limits<double>::infinity();  // of what is verified
   std::mutex mutex_;                       // guards all below
   std::condition_variable changed_;
-  bool over_ = false;
   std::deque<Candidate> waiting_;
   std::vector<Outcome> done_;
 };

@@ -1,6 +1,7 @@
 #include "src/build/simt/ptx/backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -53,6 +54,10 @@ absl::StatusOr<NvidiaBuild> build_nvidia(const Kernel& kernel, const Target& tar
   ASSIGN_OR_RETURN(SimtProgram program, ptx_program(kernel, target));
   NvidiaBuild built;
   built.assembler = ptxas_version();
+  if (built.assembler.empty() && std::getenv("LOOPWRIGHT_PTXAS") != nullptr) {
+    RETURN_IF_ERROR(find_ptxas().status());
+    return absl::UnavailableError("what LOOPWRIGHT_PTXAS names does not say which release it is");
+  }
   if (!built.assembler.empty()) {
     ASSIGN_OR_RETURN(Assembled assembled, assemble(program.source, program.options));
     program.binary = {concat(program.options, " ptxas ", built.assembler),

@@ -1,5 +1,5 @@
-// Statements become instructions of the same order. Integer variables are words: what they count fits,
-// since no buffer of a device has 2 GiB.
+// Statements become instructions of the same order. Integer variables are words: what they count
+// fits, since no buffer of a device has 2 GiB.
 #include "src/build/simt/ptx/ptx_entry.h"
 
 #include <algorithm>
@@ -165,29 +165,55 @@ class PtxEntry {
     addresses_.define(var, word);
   }
 
-  std::string word_op(const char* op, const std::string& a, int64_t b) {
+  std::string word_op(const std::string& op, const std::string& a, int64_t b) {
     const std::string word = code_.word();
     code_.line(op, " ", word, ", ", a, ", ", b);
     return word;
   }
 
+  // Words wrap: what ends between these is right, whatever its terms are.
+  void expect_word(const Affine& a, int64_t more = 0) {
+    const IntegerRanges::Bounds range = ranges_.range(a);
+    const bool fits = std::min(range.lo, range.lo + more) >= INT32_MIN &&
+                      std::max(range.hi, range.hi + more) <= INT32_MAX;
+    if (!fits) fail("an index that 32 bits do not hold");
+  }
+  std::string word_value(const Affine& a, int64_t more = 0) {
+    expect_word(a, more);
+    return addresses_.value(a);
+  }
+
+  // Rounded down: of a dividend that is raised to be no less than 0.
+  std::string quotient_of(const Stmt& s, const IntegerRanges::Bounds& dividend) {
+    const bool quotient = s.int_op == Stmt::IntOp::kDiv;
+    const char* const op = quotient ? "div" : "rem";
+    const int64_t by = raised_by(dividend, s.divisor);
+    std::string result;
+    if (dividend.hi + by <= UINT32_MAX) {
+      Affine raised = s.a;
+      raised.constant += by;
+      result = word_op(concat(op, ".u32"), addresses_.value(raised), s.divisor);
+    } else {
+      const std::string wide = code_.wide(), divided = code_.wide();
+      const PtxPlace sum = addresses_.place("0", true, s.a, 1);
+      code_.line("add.s64 ", wide, ", ", sum.base, ", ", sum.bytes + by);
+      code_.line(op, ".u64 ", divided, ", ", wide, ", ", s.divisor);
+      result = code_.word();
+      code_.line("cvt.u32.u64 ", result, ", ", divided);
+    }
+    return quotient && by > 0 ? word_op("sub.s32", result, by / s.divisor) : result;
+  }
+
   void integer(const Stmt& s) {
     const IntegerRanges::Bounds dividend = ranges_.range(s.a);
     ranges_.define(s, items_);
-    const auto unsigned_of = [&](const char* op) {
-      Affine raised = s.a;
-      const int64_t by = raised_by(dividend, s.divisor);
-      raised.constant += by;
-      const std::string result = word_op(op, addresses_.value(raised), s.divisor);
-      const bool quotient = s.int_op == Stmt::IntOp::kDiv;
-      return quotient && by > 0 ? word_op("sub.s32", result, by / s.divisor) : result;
-    };
+    expect_word(variable(s.var));
     switch (s.int_op) {
       case Stmt::IntOp::kAffine: return addresses_.define(s.var, addresses_.value(s.a));
-      case Stmt::IntOp::kDiv: return addresses_.define(s.var, unsigned_of("div.u32"));
-      case Stmt::IntOp::kMod: return addresses_.define(s.var, unsigned_of("rem.u32"));
+      case Stmt::IntOp::kDiv: case Stmt::IntOp::kMod:
+        return addresses_.define(s.var, quotient_of(s, dividend));
       case Stmt::IntOp::kMin: case Stmt::IntOp::kMax: {
-        const std::string a = addresses_.value(s.a), b = addresses_.value(s.b), word = code_.word();
+        const std::string a = word_value(s.a), b = word_value(s.b), word = code_.word();
         code_.line(s.int_op == Stmt::IntOp::kMin ? "min.s32 " : "max.s32 ", word, ", ", a, ", ", b);
         return addresses_.define(s.var, word);
       }
@@ -244,7 +270,7 @@ class PtxEntry {
     for (const Affine& condition : s.conditions) {
       Affine terms = condition;
       terms.constant = 0;
-      const std::string value = addresses_.value(terms), flag = code_.flag();
+      const std::string value = word_value(terms), flag = code_.flag();
       code_.line("setp.ge.s32 ", flag, ", ", value, ", ", -condition.constant);
       if (all.empty()) {
         all = flag;
@@ -310,17 +336,21 @@ class PtxEntry {
       }
       case Op::kMove: return a;
       case Op::kBroadcast: each([&](size_t l) { return a[l % a.size()]; }); break;
-      case Op::kUnary: each([&](size_t l) { return ptx_unary(code_, s.expr_op, from, a[l]); }); break;
+      case Op::kUnary:
+        each([&](size_t l) { return ptx_unary(code_, s.expr_op, from, a[l]); });
+        break;
       case Op::kBinary:
         each([&](size_t l) { return ptx_binary(code_, s.expr_op, from, a[l], b[l]); });
         break;
-      case Op::kFma: each([&](size_t l) { return ptx_fma(code_, dst.type, a[l], b[l], c[l]); }); break;
+      case Op::kFma:
+        each([&](size_t l) { return ptx_fma(code_, dst.type, a[l], b[l], c[l]); });
+        break;
       case Op::kSelect:
         each([&](size_t l) { return ptx_select(code_, dst.type, a[l], b[l], c[l]); });
         break;
       case Op::kCast: each([&](size_t l) { return ptx_cast(code_, dst.type, from, a[l]); }); break;
       case Op::kIota: {
-        const std::string base = addresses_.value(s.index);
+        const std::string base = word_value(s.index, dst.lanes * s.stride);
         each([&](size_t l) {
           const int64_t more = static_cast<int64_t>(l) * s.stride;
           const std::string sum = l == 0 ? base : word_op("add.s32", base, more);
@@ -329,7 +359,7 @@ class PtxEntry {
         break;
       }
       case Op::kLaneMask: {
-        const std::string base = addresses_.value(s.index);
+        const std::string base = word_value(s.index, dst.lanes * s.stride);
         each([&](size_t l) {
           const std::string flag = code_.flag();
           code_.line("setp.ge.s32 ", flag, ", ", base, ", ", -static_cast<int64_t>(l) * s.stride);
@@ -368,7 +398,8 @@ class PtxEntry {
     return lanes[0];
   }
 
-  // Each of a sub-group's items ends with the same bits: in every round both of a pair combine alike.
+  // Each of a sub-group's items ends with the same bits: in every round both of a pair combine
+  // alike.
   std::string across(const Stmt& s, Type type, std::string value) {
     if (s.integer != 1 && s.integer != target_.sub_group) {
       fail(concat("sub-groups of ", s.integer, " items: the device's have ", target_.sub_group));
@@ -376,27 +407,9 @@ class PtxEntry {
     }
     const ExprOp op = combining_op(s.reduce, type);
     for (int64_t apart = s.integer / 2; apart >= 1; apart /= 2) {
-      value = ptx_binary(code_, op, type, value, exchanged(type, value, apart));
+      value = ptx_binary(code_, op, type, value, ptx_exchanged(code_, type, value, apart));
     }
     return value;
-  }
-
-  std::string exchanged(Type type, const std::string& value, int64_t apart) {
-    const auto word = [&](const std::string& mine) {
-      const std::string other = code_.word();
-      code_.line("shfl.sync.bfly.b32 ", other, ", ", mine, ", ", apart, ", 31, -1");
-      return other;
-    };
-    if (ptx_bits(type) == 32) return word(value);
-    if (ptx_bits(type) == 1) {
-      return ptx_cast(code_, Type::kBool, Type::kI32,
-                      word(ptx_cast(code_, Type::kI32, Type::kBool, value)));
-    }
-    const std::string low = code_.word(), high = code_.word(), both = code_.wide();
-    code_.line("mov.b64 {", low, ", ", high, "}, ", value);
-    const std::string other_low = word(low), other_high = word(high);
-    code_.line("mov.b64 ", both, ", {", other_low, ", ", other_high, "}");
-    return both;
   }
 
   // Four bytes by four, which lie packed.

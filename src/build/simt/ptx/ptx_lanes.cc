@@ -9,7 +9,9 @@
 namespace lw {
 namespace {
 
-bool is_packed(const Register& r) { return r.lanes > 1 && r.type != Type::kBool && size_of(r.type) < 4; }
+bool is_packed(const Register& r) {
+  return r.lanes > 1 && r.type != Type::kBool && size_of(r.type) < 4;
+}
 
 // Lanes of a word.
 int packed_lanes(Type type) { return 4 / size_of(type); }

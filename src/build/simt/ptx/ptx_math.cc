@@ -1,5 +1,5 @@
-// Elementary functions. In f32 the powers of two are the processor's (MUFU, 2^-22.5 of the result); all
-// else is by the polynomials that every back-end has.
+// Elementary functions. In f32 the powers of two are the processor's (MUFU, 2^-22.5 of the result);
+// all else is by the polynomials that every back-end has.
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -113,7 +113,8 @@ class Formula {
     const Reduced by = reduce(at_least(-746, at_most(710, given)));
     const std::string r = low == nullptr ? by.r : add(by.r, *low);
     const std::string p = fma(fma(horner(r, exp_coefficients()), r, number(1)), r, number(1));
-    // In two steps, whose product alone may be out of range; of `shifted` the low bits are an integer.
+    // In two steps, whose product alone may be out of range; of `shifted` the low bits are an
+    // integer.
     const std::string n = bits_op("sub.s", by.shifted, bits_of(0x4338000000000000));
     const std::string half = bits_op("shr.s", n, "1");
     return mul(mul(p, power_of_two(half)), power_of_two(bits_op("sub.s", n, half)));

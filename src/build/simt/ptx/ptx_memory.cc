@@ -1,5 +1,5 @@
-// Lanes that lie together are moved by vectors of up to 16 bytes where addresses are aligned, others one
-// by one.
+// Lanes that lie together are moved by vectors of up to 16 bytes where addresses are aligned,
+// others one by one.
 #include "src/build/simt/ptx/ptx_memory.h"
 
 #include <algorithm>

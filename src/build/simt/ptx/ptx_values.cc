@@ -238,4 +238,22 @@ std::string ptx_cast(PtxCode& code, Type to, Type from, const std::string& a) {
   return size_of(to) < size_of(from) || is_signed(to) != is_signed(from) ? wrapped(code, to, a) : a;
 }
 
+std::string ptx_exchanged(PtxCode& code, Type type, const std::string& value, int64_t apart) {
+  const auto word = [&](const std::string& mine) {
+    const std::string other = code.word();
+    code.line("shfl.sync.bfly.b32 ", other, ", ", mine, ", ", apart, ", 31, -1");
+    return other;
+  };
+  if (ptx_bits(type) == 32) return word(value);
+  if (ptx_bits(type) == 1) {
+    return ptx_cast(code, Type::kBool, Type::kI32,
+                    word(ptx_cast(code, Type::kI32, Type::kBool, value)));
+  }
+  const std::string low = code.word(), high = code.word(), both = code.wide();
+  code.line("mov.b64 {", low, ", ", high, "}, ", value);
+  const std::string other_low = word(low), other_high = word(high);
+  code.line("mov.b64 ", both, ", {", other_low, ", ", other_high, "}");
+  return both;
+}
+
 }  // namespace lw

@@ -2,6 +2,7 @@
 // new one; types are those of the kernel, lanes as ptx_lanes.h has them. Internal to src/build/simt/ptx.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ std::string ptx_select(PtxCode& code, Type type, const std::string& condition,
 std::string ptx_cast(PtxCode& code, Type to, Type from, const std::string& a);
 // A constant of the type in a register.
 std::string ptx_constant(PtxCode& code, Type type, double number, int64_t integer);
+
+// What the item has whose number differs from this one's by `apart`, a power of two, in that bit. All of
+// a warp come to it.
+std::string ptx_exchanged(PtxCode& code, Type type, const std::string& value, int64_t apart);
 
 // Of elementary functions, by polynomials and what the processor has (ptx_math.cc). `type`: f32, f64.
 std::string ptx_function(PtxCode& code, ExprOp op, Type type, const std::string& a);

@@ -107,8 +107,10 @@ class KernelDevice : public Device {
   absl::StatusOr<std::vector<Samples>> interleave(const std::vector<int>& slots, int rounds,
                                                   const TimingPlan& plan) override {
     std::vector<Timed> calls;
+    std::vector<const Slot*> all_loaded;
     for (const int slot : slots) {
       ASSIGN_OR_RETURN(Slot* const loaded, ready(slot, kUniform));
+      all_loaded.push_back(loaded);
       calls.push_back(timed(loaded));
     }
     const TimedUsage before = usage_so_far();
@@ -120,6 +122,8 @@ class KernelDevice : public Device {
       all[i].us = timings[i].samples_us;
       all[i].inner = timings[i].inner;
       all[i].usage = usage;
+      note(&all[i]);
+      RETURN_IF_ERROR(unspoiled(*all_loaded[i], kUniform));
     }
     return all;
   }
