@@ -47,7 +47,7 @@ op mm(M = 20, N = 24, K = 16) {
 }
 )";
 
-constexpr char kGood[] = R"(kernel mm arguments=3 variables=2 workspace=0 private=0 packed=0
+constexpr char kHarmless[] = R"(kernel mm arguments=3 variables=2 workspace=0 private=0 packed=0
 buffer A f32 320 argument 0
 buffer B f32 384 argument 1
 buffer D f32 480 argument 2 written
@@ -116,8 +116,8 @@ class HostileBackend : public Backend {
   std::string version() const override { return "hostile 1"; }
 };
 
-std::shared_ptr<const Kernel> kernel(const std::string& name) {
-  std::string text = kGood;
+std::shared_ptr<const Kernel> hostile_kernel(const std::string& name) {
+  std::string text = kHarmless;
   text.replace(7, 2, name);
   absl::StatusOr<Kernel> parsed = parse_kernel(text);
   CHECK(parsed.ok());
@@ -209,7 +209,7 @@ class HostileTest : public ::testing::Test {
   Outcome one(const std::string& name) {
     Candidate candidate;
     candidate.ticket = 7;
-    candidate.kernel = kernel(name);
+    candidate.kernel = hostile_kernel(name);
     candidate.verify = true;
     measurer_->submit({candidate});
     for (int i = 0; i < 60; ++i) {
@@ -232,7 +232,7 @@ class HostileTest : public ::testing::Test {
     for (const std::string& name : names) {
       Candidate& candidate = batch.emplace_back();
       candidate.ticket = static_cast<int64_t>(batch.size());
-      candidate.kernel = kernel(name);
+      candidate.kernel = hostile_kernel(name);
       candidate.verify = true;
       candidate.effort = 2;
     }
