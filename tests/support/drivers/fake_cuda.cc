@@ -234,7 +234,9 @@ int cuGraphLaunch(FakeGraph* executable, FakeStream* stream) {
   record("cuGraphLaunch nodes=%zu", executable->nodes.size());
   need_handle("cuGraphLaunch", executable);
   if (const int error = in_context("cuGraphLaunch")) return error;
+  put(stream, [] { computed = std::set<std::string>(); });
   for (const std::function<void()>& node : executable->nodes) put(stream, node);
+  put(stream, [] { computed.reset(); });
   return 0;
 }
 int cuGraphExecDestroy(FakeGraph* executable) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -84,6 +85,9 @@ uint64_t clock_ns();
 // The device's clock, of which kernels take the same time always, and the host no less; nothing else
 // takes any.
 extern uint64_t device_ns;
+// While a graph runs: the kernels that it has run, with their parameters. What it launches again, to
+// take time, computes the same again, and is not interpreted.
+extern std::optional<std::set<std::string>> computed;
 // At once, or when the graph is launched for which the stream is captured.
 void put(FakeStream* stream, std::function<void()> work);
 

@@ -83,7 +83,12 @@ void run_kernel(const FakeFunction& f, unsigned groups, unsigned items, unsigned
   if (does(source, "hang")) hanging = true;
   if (does(source, "lost")) sticky = kLost;
   if (const int error = launch_error(source); error >= 700 && error != 701) sticky = error;
-  if (sticky == 0) sticky = run_entry(source, f.name, groups, items, shared, parameters);
+  std::string call = f.name;
+  for (const uint64_t value : parameters) call += " " + std::to_string(value);
+  const bool again = computed.has_value() && !computed->insert(call).second;
+  if (sticky == 0 && !again) {
+    sticky = run_entry(source, f.name, groups, items, shared, parameters);
+  }
   while (clock_ns() - start < takes_ns) {}
 }
 

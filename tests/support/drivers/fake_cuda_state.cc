@@ -106,6 +106,7 @@ void need_memory(const char* call, uint64_t address, size_t bytes) {
 }
 
 uint64_t device_ns = 1;
+std::optional<std::set<std::string>> computed;
 
 uint64_t clock_ns() {
   timespec t{};
