@@ -42,18 +42,22 @@ std::string figure_of(const TargetSummary& summary, const std::string& column) {
 struct Listed {
   std::string name;
   Target target;
-  std::string runs;                        // "yes", "emulated", "simulated", or why not
+  std::string runs;                        // "yes", "emulated", "estimated", ... or why not
   Json facts;                              // what of it JSON has besides the target's fields
 };
 
 Listed of_target(const std::string& name, const Target& target, const Target& host) {
   const std::string missing = missing_feature(target, host);
   const bool emulated = missing == target.architecture && find_emulator(target).ok();
-  const bool simulated = is_simulated(target);
-  return {name, target,
-          missing.empty() ? "yes" : emulated ? "emulated" : simulated ? "simulated" : "no: " + missing,
+  const bool simulated = is_simulated(target), estimated = is_estimated(target);
+  const std::string runs = missing.empty() ? "yes"
+                           : emulated      ? "emulated"
+                           : simulated     ? "simulated"
+                           : estimated     ? "estimated"
+                                           : "no: " + missing;
+  return {name, target, runs,
           {{"runs_here", missing.empty()}, {"emulated_here", emulated},
-           {"simulated_here", simulated}}};
+           {"simulated_here", simulated}, {"estimated_here", estimated}}};
 }
 
 // What drivers of this machine have; one that cannot be used has no target, and is said.
@@ -69,7 +73,7 @@ std::vector<Listed> of_drivers() {
     }
     listed.push_back({machine.name, *machine.target, concat("yes: ", machine.device),
                       {{"runs_here", true}, {"emulated_here", false}, {"simulated_here", false},
-                       {"device", machine.device}, {"driver", machine.driver},
+                       {"estimated_here", false}, {"device", machine.device}, {"driver", machine.driver},
                        {"target", machine.target->name}}});
   }
   return listed;
