@@ -173,7 +173,8 @@ Dealt dealt_to(const Frame& f, const Loop& loop) {
   Emitter& e = f.e;
   const Affine item = e.item();
   const bool matrices = f.stage.matrix >= 0;
-  const bool shared = f.stage.copy_of >= 0 && e.nest.stages[f.stage.host].matrix >= 0;
+  const int host = f.stage.copy_of >= 0 ? f.stage.host : -1;
+  const bool shared = host >= 0 && e.nest.stages[host].matrix >= 0;
   const bool one = e.sub_group == 0 || (e.sub_group == e.items && !matrices);
   if (one || shared) return {e.items, item};
   const auto first = std::find_if(f.stage.loops.begin(), f.stage.loops.end(), [](const Loop& l) {
