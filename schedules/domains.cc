@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/dot.h"
 #include "schedules/legality.h"
-#include "schedules/targets/matrix_shape.h"
-#include "schedules/targets/target.h"
 #include "schedules/targets/family.h"
 
 namespace lw {
@@ -63,12 +62,10 @@ int64_t number_or(const Step& step, size_t index, int64_t absent) {
 
 int64_t matrix_words(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
-  const Atom& atom = nest.target->atoms[s.matrix];
-  const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
+  const MatrixShape& shape = matrix_shape_of(nest, s);
   const std::vector<int64_t> tile = inner_extents(s, tile_begin(s));
-  return shape == nullptr ? 0
-                          : shape->words((tile[s.matrix_axes[0]] + shape->m - 1) / shape->m,
-                                         (tile[s.matrix_axes[1]] + shape->n - 1) / shape->n);
+  return shape.words((tile[s.matrix_axes[0]] + shape.m - 1) / shape.m,
+                     (tile[s.matrix_axes[1]] + shape.n - 1) / shape.n);
 }
 
 }  // namespace lw

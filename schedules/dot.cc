@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/base/check.h"
+
 namespace lw {
 
 std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Type acc) {
@@ -44,6 +46,13 @@ std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term,
   factors.atom = matrix_product(target, factors.a->type, factors.b->type, acc);
   if (factors.atom == nullptr) return std::nullopt;
   return factors;
+}
+
+const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage) {
+  const Atom& atom = nest.target->atoms[stage.matrix];
+  const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
+  CHECK(shape != nullptr);                 // the step has looked
+  return *shape;
 }
 
 }  // namespace lw

@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "schedules/nest.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/target.h"
 #include "src/expr/expr.h"
 
@@ -23,5 +25,8 @@ std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Ty
 // term's and not with `n`, `b` the other way round. Factors of the accumulator's type are not converted.
 std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term, Type acc, int m,
                                          int n);
+
+// Of a stage whose tile is matrices. REQUIRES: stage.matrix >= 0.
+const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage);
 
 }  // namespace lw

@@ -233,16 +233,23 @@ class Group {
         });
     Wide wide{cost.stage, access.tensor, written, where, moves.bytes, moves.neighbours.lanes};
     wide.count = of_an_item(times, dealing) * moves.count * dealing.dealt;
-    const double access_bytes = static_cast<double>(target_.access_bytes);
-    if (where == Where::kLocal) {
-      wide.pieces = bank_cycles(moves.neighbours, wide.bytes, target_.simd);
+    const bool banks = where == Where::kLocal;
+    wide.pieces = banks ? bank_cycles(moves.neighbours, wide.bytes, target_.simd)
+                        : transactions(moves.neighbours, wide.bytes, access_bytes());
+    launch_.issue += wide.count;
+    move(wide, banks);
+  }
+
+  double access_bytes() const { return static_cast<double>(target_.access_bytes); }
+
+  // `banks`: of local memory; else through the nearest cache.
+  void move(const Wide& wide, bool banks) {
+    if (banks) {
       launch_.local += wide.count * wide.pieces;
     } else {
-      wide.pieces = transactions(moves.neighbours, wide.bytes, access_bytes);
       launch_.global +=
-          wide.moved_bytes(access_bytes) / nest_.target->caches[0].read_bytes_per_cycle;
+          wide.moved_bytes(access_bytes()) / nest_.target->caches[0].read_bytes_per_cycle;
     }
-    launch_.issue += wide.count;
     launch_.accesses.push_back(wide);
   }
 
@@ -363,18 +370,12 @@ class Group {
       }
       neighbours.parts.push_back({part.count, moved});
     }
-    const double access_bytes = static_cast<double>(target_.access_bytes);
     const bool banks = where != Where::kGlobal && !own && target_.local_real;
-    wide.pieces = own            ? std::max(1.0, wide.lanes * wide.bytes / access_bytes)
+    wide.pieces = own            ? std::max(1.0, wide.lanes * wide.bytes / access_bytes())
                   : access.gathers ? wide.lanes
                   : banks        ? bank_cycles(neighbours, wide.bytes, target_.simd)
-                                 : transactions(neighbours, wide.bytes, access_bytes);
-    if (banks) {
-      launch_.local += wide.count * wide.pieces;
-    } else {
-      launch_.global +=
-          wide.moved_bytes(access_bytes) / nest_.target->caches[0].read_bytes_per_cycle;
-    }
+                                 : transactions(neighbours, wide.bytes, access_bytes());
+    move(wide, banks);
     const AxisMask masked = access.axes & dealing.masked;
     if (masked != 0) launch_.issue += kGuardSlots * wide.count;
     // Lanes that may be off are asked for in a branch, and nothing else until they are there.
@@ -382,7 +383,6 @@ class Group {
     if (branches && !written) {
       launch_.latency += wide.count / in_step * nest_.target->caches[0].latency_cycles;
     }
-    launch_.accesses.push_back(wide);
   }
 
   void fill_units() {

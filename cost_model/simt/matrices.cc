@@ -3,24 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schedules/targets/matrix_shape.h"
-#include "schedules/targets/target.h"
-#include "src/base/check.h"
+#include "schedules/dot.h"
 
 namespace lw::cost::simt {
-namespace {
-
-const MatrixShape& shape_of_stage(const Nest& nest, const Stage& stage) {
-  const Atom& atom = nest.target->atoms[stage.matrix];
-  const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
-  CHECK(shape != nullptr);
-  return *shape;
-}
-
-}  // namespace
-
 MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents) {
-  const MatrixShape& shape = shape_of_stage(nest, stage);
+  const MatrixShape& shape = matrix_shape_of(nest, stage);
   const auto whole = [&](int side, int unit) {
     return std::max(1.0, std::ceil(extents[stage.matrix_axes[side]] / unit));
   };
@@ -32,7 +19,7 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
 
 FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixTile& tile, int side,
                              double element_bytes, absl::FunctionRef<double(int axis)> stride) {
-  const MatrixShape& shape = shape_of_stage(nest, stage);
+  const MatrixShape& shape = matrix_shape_of(nest, stage);
   const int along = stage.matrix_axes[side == 2 ? 1 : 2];  // where an item's lanes lie
   const int across = stage.matrix_axes[side == 2 ? 0 : side];
   const double lanes = side == 2 ? 2 : shape.pack;
@@ -44,7 +31,8 @@ FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixT
   moves.count = together ? count : count * lanes;
   moves.bytes = together ? lanes * element_bytes : element_bytes;
   moves.neighbours.lanes = static_cast<int>(kMatrixItems);
-  moves.neighbours.parts = {{8, stride(across)}, {4, lanes * stride(along)}};
+  moves.neighbours.parts = {{kMatrixRows, stride(across)},
+                            {kMatrixItems / kMatrixRows, lanes * stride(along)}};
   return moves;
 }
 

@@ -126,6 +126,18 @@ void copy_for_group(Draft& d, const std::string& stage, const std::string& tenso
   optional(d, "items", {copy}, {0, 0});
 }
 
+std::vector<Address> operands(const Nest& nest, int stage) {
+  std::vector<Address> list;
+  for (const Address& address : addresses(nest, stage)) {
+    const bool again = std::any_of(list.begin(), list.end(), [&](const Address& seen) {
+      return seen.tensor == address.tensor;
+    });
+    const size_t rank = nest.program->tensors[address.tensor].shape.size();
+    if (!again && address.affine && rank >= 2) list.push_back(address);
+  }
+  return list;
+}
+
 std::string loop_of(const Stage& s, int axis) {
   for (const Loop& loop : s.loops) {
     if (loop.parts.size() == 1 && loop.parts[0].axis == axis && loop.parts[0].tile == 1)

@@ -124,6 +124,8 @@ void fuse_all(Draft& draft, const std::string& stage);
 // A copy of a tensor for groups that compute the stage: where it stands, whether items share it, and
 // at the root, where it is of the whole, how it is dealt to groups of its own.
 void copy_for_group(Draft& draft, const std::string& stage, const std::string& tensor);
+// Where the stage reads tensors of two dimensions and more, at affine places: of each tensor the first.
+std::vector<Address> operands(const Nest& nest, int stage);
 
 // Name of the loop over single points of the stage's axis; "" when there is none.
 std::string loop_of(const Stage& stage, int axis);

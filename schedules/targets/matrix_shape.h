@@ -16,13 +16,14 @@
 namespace lw {
 
 inline constexpr int64_t kMatrixItems = 32;  // of a sub-group
+inline constexpr int64_t kMatrixRows = 8;    // among which an item has one, or one of as many columns
 
 struct MatrixShape {
   Type a, b, acc;
   int m, n, k;
   int pack;                                // lanes of a register of a and of b
 
-  int halves() const { return m / 8; }     // of rows
+  int halves() const { return m / static_cast<int>(kMatrixRows); }  // of rows
   int parts() const { return k / (4 * pack); }  // of k
   int acc_registers() const { return halves(); }
   int a_registers() const { return halves() * parts(); }

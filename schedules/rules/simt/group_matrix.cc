@@ -9,8 +9,6 @@
 //   pipeline(C; open)                          slots of what is shared
 //
 // Other axes of the result belong to the grid, other reductions run outside of k.
-#include <algorithm>
-
 #include "schedules/space/matrix_sides.h"
 #include "schedules/space/rule.h"
 #include "src/base/message.h"
@@ -51,15 +49,10 @@ void tile(Draft& d, int stage) {
   fixed(d, "parallel", {name}, {0, grid});
   fixed(d, "items", {name}, {1, 2});
   if (d.failed) return;
-  std::vector<int> seen;
   bool copies = false;
-  for (const Address& address : addresses(d.nest, find_stage(d.nest, name))) {
-    const Tensor& tensor = d.nest.program->tensors[address.tensor];
-    const bool again = std::find(seen.begin(), seen.end(), address.tensor) != seen.end();
-    if (again || !address.affine || tensor.shape.size() < 2) continue;
-    seen.push_back(address.tensor);
+  for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
     copies = true;
-    copy_for_group(d, name, tensor.name);
+    copy_for_group(d, name, d.nest.program->tensors[address.tensor].name);
   }
   if (copies) optional(d, "pipeline", {name}, {1});
 }

@@ -87,16 +87,11 @@ void tile(Draft& d, int stage) {
   fixed(d, "parallel", {name}, {0, grid});
   open(d, "items", {name}, {0, 0});
   if (d.failed) return;
-  std::vector<int> seen;
   bool copies = false;
-  for (const Address& address : addresses(d.nest, find_stage(d.nest, name))) {
-    const Tensor& tensor = d.nest.program->tensors[address.tensor];
-    const bool again = std::find(seen.begin(), seen.end(), address.tensor) != seen.end();
-    if (again || !address.affine || tensor.shape.size() < 2) continue;
-    seen.push_back(address.tensor);
+  for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
     if (!reused(d.nest.stages[find_stage(d.nest, name)], address)) continue;
     copies = true;
-    copy_for_group(d, name, tensor.name);
+    copy_for_group(d, name, d.nest.program->tensors[address.tensor].name);
   }
   if (copies) optional(d, "pipeline", {name}, {1});
 }

@@ -5,19 +5,13 @@
 #include <algorithm>
 
 #include "schedules/dot.h"
-#include "schedules/targets/matrix_shape.h"
 #include "src/base/check.h"
 #include "src/lower/tiles/rows.h"
 
 namespace lw::lowering {
 namespace {
 
-const MatrixShape& shape_of(const Frame& f) {
-  const Atom& atom = f.e.nest.target->atoms[f.stage.matrix];
-  const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
-  CHECK(shape != nullptr);
-  return *shape;
-}
+const MatrixShape& shape_of(const Frame& f) { return matrix_shape_of(f.e.nest, f.stage); }
 
 int64_t whole(int64_t extent, int64_t unit) { return (extent + unit - 1) / unit * unit; }
 

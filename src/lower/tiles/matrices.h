@@ -8,9 +8,6 @@
 
 namespace lw::lowering {
 
-// Of a matrix an item has one of so many rows, or of as many columns.
-inline constexpr int64_t kMatrixRows = 8;
-
 // The frame, of the item's results: where the stage's tile is matrices, of whose place among them `f`
 // then knows, its rows are every eighth, its vectors two columns of each eight.
 Frame of_results(Frame& f);

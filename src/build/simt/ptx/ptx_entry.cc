@@ -21,9 +21,10 @@ namespace {
 
 using Parameter = SimtProgram::Parameter;
 
-class PtxEntry {
+// One entry, statement by statement.
+class EntryText {
  public:
-  PtxEntry(const Kernel& kernel, const Target& target)
+  EntryText(const Kernel& kernel, const Target& target)
       : kernel_(kernel), target_(simt(target)), lanes_(kernel, &code_), addresses_(kernel, &code_),
         ranges_(kernel), starts_(kernel.buffers.size()) {}
 
@@ -492,7 +493,7 @@ absl::StatusOr<std::string> ptx_entry(const Kernel& kernel, const Target& target
                                       const std::string& name, const std::vector<Stmt>& before,
                                       const std::vector<Stmt>& statements,
                                       SimtProgram::Launch* launch) {
-  return PtxEntry(kernel, target).print(name, before, statements, launch);
+  return EntryText(kernel, target).print(name, before, statements, launch);
 }
 
 }  // namespace lw
