@@ -6,6 +6,7 @@
 #include "src/measure/local.h"
 #include "src/measure/machine/limits.h"
 #include "src/measure/npu/simulated.h"
+#include "src/measure/simt/common/device_target.h"
 
 namespace lw {
 namespace {
@@ -33,7 +34,11 @@ absl::StatusOr<Limits> limits_of(const Judged& judged, double budget_s) {
   const Task& task = *judged.task;
   const absl::StatusOr<RunsOn> device = find_device(task);
   if (device.ok() && *device == RunsOn::kSimulator) return simulated_limits(*task.target());
-  if (device.ok() && (*device == RunsOn::kDriver || *device == RunsOn::kEstimate)) {
+  if (device.ok() && *device == RunsOn::kEstimate) {
+    return nominal_limits(*judged.program, judged.work, *task.target(),
+                          units_of(*task.target()));
+  }
+  if (device.ok() && *device == RunsOn::kDriver) {
     ASSIGN_OR_RETURN(const int units, driven_units(*task.target()));
     return nominal_limits(*judged.program, judged.work, *task.target(), units);
   }

@@ -223,12 +223,12 @@ absl::StatusOr<RunsOn> find_device(const Task& task) {
     RETURN_IF_ERROR(check_memory(task));
     return RunsOn::kSimulator;
   }
-  if (is_estimated(*task.target())) {
+  const absl::Status driven = check_driven(*task.target());
+  if (is_estimated(*task.target(), driven)) {
     RETURN_IF_ERROR(check_memory(task));
     return RunsOn::kEstimate;
   }
-  if (const absl::Status driven = check_driven(*task.target());
-      !absl::IsUnimplemented(driven)) {
+  if (!absl::IsUnimplemented(driven)) {
     RETURN_IF_ERROR(driven);
     RETURN_IF_ERROR(check_memory(task));
     return RunsOn::kDriver;

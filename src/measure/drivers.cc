@@ -127,15 +127,19 @@ absl::Status check_driven(const Target& target) {
   return row->driver(target).status();
 }
 
-bool is_estimated(const Target& target) {
+bool is_estimated(const Target& target, const absl::Status& driven) {
   return target.architecture == kNvidiaArchitecture && device_name_of(target).empty() &&
-         absl::IsNotFound(check_driven(target));
+         absl::IsNotFound(driven);
+}
+
+bool is_estimated(const Target& target) {
+  return target.architecture == kNvidiaArchitecture && is_estimated(target, check_driven(target));
 }
 
 absl::StatusOr<int> driven_units(const Target& target) {
-  if (is_estimated(target)) return units_of(target);
-  RETURN_IF_ERROR(check_driven(target));
-  ASSIGN_OR_RETURN(const DeviceDriver driver, find_row(target)->driver(target));
+  const auto row = find_row(target);
+  if (row == std::end(kDrivers)) return absl::UnimplementedError("no device of that kind");
+  ASSIGN_OR_RETURN(const DeviceDriver driver, row->driver(target));
   return std::max(driver.units, 1);
 }
 

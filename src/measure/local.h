@@ -41,6 +41,8 @@ absl::Status check_driven(const Target& target);
 // Whether times of its kernels are estimated: it is a kind of GPU, named by no device, and there is
 // none here.
 bool is_estimated(const Target& target);
+// The same of who has asked: `driven` is what check_driven says of it.
+bool is_estimated(const Target& target, const absl::Status& driven);
 // How many of its units a kernel computes on at once: all. Errors as check_driven.
 absl::StatusOr<int> driven_units(const Target& target);
 // The artifact on that driver's device. REQUIRES: check_driven(target); the artifact is for it.

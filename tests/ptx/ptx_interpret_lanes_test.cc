@@ -206,6 +206,9 @@ TEST(PtxInterpretLanes, predicates) {
       ".reg .pred %x, %y, %z;\nsetp.lt.u32 %x, %a, 9;\nsetp.lt.u32 %y, %b, 9;\n"
       "and.pred %z, !%x, %y;\nor.pred %z, %z, !%y;\nselp.b32 %d, 1, 0, !%z;",
       [](u32 a, u32 b) { return (!(a < 9) && b < 9) || !(b < 9) ? 0 : 1; });
+  expect_binary<u32, u32, u32>(
+      ".reg .pred %y;\nsetp.lo.u32 _|%y, %a, %b;\nselp.b32 %d, 2, 1, %y;",
+      [](u32 a, u32 b) { return a < b ? 1 : 2; });
   expect_ternary<s32, s32, s32, s32>("slct.s32.s32 %d, %a, %b, %c;",
                                      [](s32 a, s32 b, s32 c) { return c >= 0 ? a : b; });
   expect_ternary<float, float, float, float>(

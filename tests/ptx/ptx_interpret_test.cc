@@ -227,6 +227,8 @@ TEST(PtxInterpret, shuffles_votes_and_reductions) {
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i + 3 < 32 ? i + 3 : i + 100);
   out = result_of("shfl.sync.up.b32 %d|%p, %l, 2, 0, -1;\n@!%p add.u32 %d, %d, 100;\n");
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i >= 2 ? i - 2 : i + 100);
+  out = result_of("shfl.sync.down.b32 _|%p, %l, 3, 31, -1;\nselp.b32 %d, 1, 0, %p;\n");
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i + 3 < 32 ? 1u : 0u);
   // Segments of 8: their first lane's.
   out = result_of("shfl.sync.idx.b32 %d, %l, 0, 0x181f, -1;\n");
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i / 8 * 8);
@@ -395,6 +397,14 @@ TEST(PtxInterpret, errors_of_texts) {
   expect_error("add.u32 %d, %a, 09;\n", {"is no number"});
   expect_error("add.u32 %d, %a, 1 %b;\n", {"';' is missing"});
   expect_error("setp.lo.s32 %p, %a, %b;\n", {"no such comparison"});
+}
+
+TEST(PtxInterpret, texts_that_end_early) {
+  const std::string head = ".version 7.5\n.target sm_80\n.address_size 64\n";
+  for (const char* end : {".shared", ".shared .align 16", ".visible .entry k(.param",
+                          ".visible .entry k() {\n.reg"}) {
+    EXPECT_FALSE(parse_ptx(concat(head, end)).ok()) << end;
+  }
 }
 
 TEST(PtxInterpret, errors_of_accesses) {

@@ -27,9 +27,7 @@ struct Uuid {
 };
 
 // Results.
-constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kDeviceUnavailable = 46,
-                 kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200, kNoBinaryForGpu = 209,
-                 kInvalidPtx = 218, kUnsupportedPtxVersion = 222;
+constexpr Result kSuccess = 0, kNoDevice = 100;
 
 // CUdevice_attribute.
 constexpr int kMaxThreadsPerBlock = 1, kMaxGridX = 5, kClockKhz = 13, kMultiprocessors = 16,

@@ -7,7 +7,6 @@
 
 #include <memory>
 
-#include "absl/status/statusor.h"
 #include "src/measure/workers/options.h"
 #include "src/search/measurer.h"
 

@@ -5,9 +5,9 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/build/simt/program.h"
-#include "src/measure/simt/common/device_target.h"
 #include "src/measure/simt/kernel_cache.h"
 #include "src/measure/simt/opencl_clock.h"
+#include "src/measure/simt/opencl_device.h"
 #include "src/measure/simt/opencl_devices.h"
 
 namespace lw {
@@ -37,7 +37,7 @@ class OpenClDrivenCall : public DrivenCall<OpenClSession> {
 
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_opencl_kernel(const Target& target,
                                                                  const Artifact& artifact) {
-  ASSIGN_OR_RETURN(const OpenClDevice device, named_opencl_device(device_name_of(target)));
+  ASSIGN_OR_RETURN(const OpenClDevice device, opencl_device_of(target));
   ASSIGN_OR_RETURN(SimtProgram program, parse_simt_program(artifact.bytes));
   give_cache_folder();
   ASSIGN_OR_RETURN(std::unique_ptr<OpenClSession> session, OpenClSession::open(device));

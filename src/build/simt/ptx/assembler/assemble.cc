@@ -91,10 +91,6 @@ class PrivateFolder {
     return PrivateFolder(fs::absolute(name, error).string());
   }
   PrivateFolder(PrivateFolder&& other) noexcept { path_.swap(other.path_); }
-  PrivateFolder& operator=(PrivateFolder&& other) noexcept {
-    path_.swap(other.path_);
-    return *this;
-  }
   ~PrivateFolder() {
     std::error_code error;
     if (!path_.empty()) fs::remove_all(path_, error);

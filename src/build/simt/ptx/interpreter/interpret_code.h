@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,7 +50,7 @@ bool is_integer(PtxType type);  // u8 ... s64
 PtxType type_named(std::string_view name);
 std::string_view name_of(PtxType type);
 
-enum class Space : uint8_t { kGeneric, kGlobal, kShared, kCluster, kLocal, kParam, kConst };
+enum class Space : uint8_t { kGeneric, kGlobal, kShared, kCluster, kLocal, kParam };
 
 struct Warp;
 struct Instruction;
@@ -63,8 +64,7 @@ enum class Flow : uint8_t {
   kExit,
   kTrap,
   kMembers,  // waits for the lanes that slot op[flow_op] names
-  kAligned,  // all lanes that still run, and none else
-  kWhole,    // as kAligned, of a warp of 32 none of which has ended
+  kWhole,    // all lanes of a warp of 32, none of which has ended
   kBarrier,  // bar, barrier
   kPoll,     // may be repeated later: the handler says (mbarriers)
 };
@@ -134,6 +134,9 @@ struct Program {
   int version = 0;  // 75: 7.5
   std::vector<PtxEntry> entries;
   std::vector<Function> functions;  // of the same order
+
+  // 90 of "sm_90" and of what is later.
+  bool target_at_least(int number) const { return std::atoi(target.c_str() + 3) >= number; }
 };
 
 // Addresses of shared and local memory begin here, so that none is 0.

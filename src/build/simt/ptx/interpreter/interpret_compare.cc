@@ -128,16 +128,9 @@ void decode_set_predicate(Decoder& d) {
   if ((!real && which >= 10) || (bits && !plain) || (of_unsigned && (real || is_signed(type)))) {
     return d.fail("the type has no such comparison");
   }
-  Operand p = d.operand(0);
-  Operand q = p;
-  q.name = p.second;
-  p.second.clear();
-  q.second.clear();
+  const auto [p, q] = d.operand(0).halves();
   d.in.op[0] = d.destination(p, kPred);
-  if (!q.name.empty()) {
-    if (q.name == "_") q.kind = Operand::Kind::kSink;
-    d.in.op[1] = d.destination(q, kPred);
-  }
+  if (!q.name.empty()) d.in.op[1] = d.destination(q, kPred);
   d.in.op[2] = d.source(1, type);
   d.in.op[3] = d.source(2, type);
   bool negated = false;

@@ -40,7 +40,6 @@ double whole(double x, Rounding rounding) {
     case Rounding::kZero: return std::trunc(x);
     case Rounding::kDown: return std::floor(x);
     case Rounding::kUp: return std::ceil(x);
-    case Rounding::kAway: return std::round(x);
     case Rounding::kNearest: break;
   }
   // To even, whatever the host's mode is.

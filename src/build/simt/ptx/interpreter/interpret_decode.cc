@@ -374,7 +374,7 @@ bool take_shared(Decoder& d) {
 }
 
 bool Decoder::target_at_least(int number) const {
-  return std::atoi(program_.target.c_str() + 3) >= number;
+  return program_.target_at_least(number);
 }
 
 absl::StatusOr<Instruction> decode_statement(const Program& program, Function* function,

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -32,6 +33,15 @@ struct Operand {
   uint64_t bits = 0;           // kInteger, kFloat
   int64_t offset = 0;          // of an address or a name
   std::vector<Operand> items;  // of a vector; of an address: what follows its base
+
+  // `name` and what stands behind it; "": nothing does.
+  std::pair<Operand, Operand> halves() const {
+    Operand one = *this, other = *this;
+    one.second.clear();
+    other.name = std::exchange(other.second, "");
+    other.kind = other.name == "_" ? Kind::kSink : Kind::kName;
+    return {std::move(one), std::move(other)};
+  }
 };
 
 struct Statement {
@@ -46,7 +56,6 @@ struct Statement {
 struct Symbol {
   Space space = Space::kShared;
   int64_t address = 0;  // kParam: into the block of parameters
-  int64_t bytes = 0;
 };
 
 struct Names {

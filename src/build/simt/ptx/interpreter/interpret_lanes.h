@@ -69,7 +69,7 @@ T maybe_flushed(T x) {
 // The formats of 16 bits. Narrowing rounds to the nearest, ties to even.
 float from_half(uint16_t bits);
 float from_bfloat(uint16_t bits);
-enum class Rounding : uint8_t { kNearest, kZero, kDown, kUp, kAway };  // kAway: nearest, ties away
+enum class Rounding : uint8_t { kNearest, kZero, kDown, kUp };
 uint16_t to_half(double value, Rounding rounding = Rounding::kNearest);
 uint16_t to_bfloat(double value, Rounding rounding = Rounding::kNearest);
 float to_float(double value, Rounding rounding = Rounding::kNearest);

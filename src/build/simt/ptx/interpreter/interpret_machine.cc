@@ -95,7 +95,6 @@ std::byte* Warp::at(const Instruction& in, int lane, Space space, uint64_t addre
       }
       [[fallthrough]];
     }
-    case Space::kConst:
     case Space::kGlobal:
       if (std::byte* found = machine->global(address, bytes, write)) return found;
       if (write && machine->global(address, bytes, false) != nullptr) {
@@ -181,7 +180,6 @@ void Machine::begin_warp(Warp* warp) {
 }
 
 void Machine::begin_block(Block* block) {
-  block->machine = this;
   block->threads = launch->items[0] * launch->items[1] * launch->items[2];
   block->barriers = {};
   block->mbarriers.clear();
@@ -209,7 +207,7 @@ absl::Status Machine::deadlock() const {
         if (!text.empty()) text += "; ";
         text += concat(block->name(), " warp ", warp->index, " lanes ", lanes_text(f.mask),
                        " at line ", in.line, " '", in.text, "'");
-        if (f.barrier >= 0 && f.barrier < kClusterBarrier) {
+        if (f.barrier >= 0) {
           const Barrier& b = block->barriers[f.barrier];
           text += concat(" (barrier ", f.barrier, ": ", b.arrived, " of ", b.expected, " threads)");
         }

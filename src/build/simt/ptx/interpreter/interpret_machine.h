@@ -33,9 +33,8 @@ struct Fragment {
   };
   uint32_t pc = 0, mask = 0;
   State state = State::kRun;
-  int barrier = -1;  // kClusterBarrier: the cluster's
+  int barrier = -1;  // kBarrier
 };
-inline constexpr int kClusterBarrier = 16;
 
 // A cp.async that has not landed yet.
 struct Copy {
@@ -143,7 +142,6 @@ struct Barrier {
 };
 
 struct Block {
-  Machine* machine = nullptr;
   std::array<int64_t, 3> at = {0, 0, 0};
   int rank = 0;  // in its cluster
   std::vector<std::byte> shared_storage;
@@ -159,7 +157,6 @@ struct Block {
 };
 
 struct Machine {
-  const Program* program = nullptr;
   const Function* function = nullptr;
   const PtxLaunch* launch = nullptr;
   PtxOptions options;

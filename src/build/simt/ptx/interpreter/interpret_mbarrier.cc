@@ -262,11 +262,7 @@ void decode_cluster(Decoder& d) {
     d.must_take({"sync"});
     d.expect_operands(2);
     if (!d.ok()) return;
-    Operand leader = d.operand(0), p = leader;
-    p.name = leader.second;
-    leader.second.clear();
-    p.second.clear();
-    p.kind = Operand::Kind::kName;
+    const auto [leader, p] = d.operand(0).halves();
     d.in.op[0] = d.destination(leader, kB32);
     d.in.op[1] = d.destination(p, kPred);
     d.in.flow = Flow::kMembers;

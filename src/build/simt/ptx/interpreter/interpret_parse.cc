@@ -59,21 +59,25 @@ class PtxParser : public Names {
   }
 
   const int32_t* find_register(std::string_view name) const override {
-    for (int scope = scope_; scope >= 0; scope = scopes_[scope].parent) {
-      const auto found = scopes_[scope].registers.find(std::string(name));
-      if (found != scopes_[scope].registers.end()) return &found->second;
-    }
-    return special(name);
+    const int32_t* const found = find_from(scope_, &NameScope::registers, name);
+    return found != nullptr ? found : special(name);
   }
   const Symbol* find_symbol(std::string_view name) const override {
-    for (int scope = scope_; scope >= 0; scope = scopes_[scope].parent) {
-      const auto found = scopes_[scope].symbols.find(std::string(name));
-      if (found != scopes_[scope].symbols.end()) return &found->second;
+    return find_from(scope_, &NameScope::symbols, name);
+  }
+
+ private:
+  // What the name is in the scope or, if it is not declared there, around it; null: nothing.
+  template <class V>
+  const V* find_from(int scope, absl::flat_hash_map<std::string, V> NameScope::*names,
+                     std::string_view name) const {
+    for (; scope >= 0; scope = scopes_[scope].parent) {
+      const auto found = (scopes_[scope].*names).find(std::string(name));
+      if (found != (scopes_[scope].*names).end()) return &found->second;
     }
     return nullptr;
   }
 
- private:
   const Token& now() const { return tokens_[at_]; }
   void advance() {
     if (at_ + 1 < tokens_.size()) ++at_;
@@ -127,20 +131,25 @@ class PtxParser : public Names {
   }
 
   // .shared .align 16 .b8 name[bytes];
+  // ".b32", without the dot.
+  PtxType type_here() const {
+    return now().text.size() < 2 ? PtxType::kNone : type_named(now().text.substr(1));
+  }
+
+  // Of ".align 16"; 1: none is given.
+  absl::StatusOr<int64_t> alignment_here() { return accept(".align") ? number() : 1; }
+
   absl::Status variable(Space space) {
     advance();
-    int64_t alignment = 1, bytes = 0;
-    if (accept(".align")) {
-      ASSIGN_OR_RETURN(alignment, number());
-    }
+    ASSIGN_OR_RETURN(int64_t alignment, alignment_here());
     if (alignment < 1 || (alignment & (alignment - 1)) != 0) return bad("no power of two");
-    const PtxType type = is("") ? PtxType::kNone : type_named(now().text.substr(1));
+    const PtxType type = type_here();
     if (type == PtxType::kNone || type == PtxType::kPred) return bad("a type is missing");
     alignment = std::max<int64_t>(alignment, bytes_of(type));
     advance();
     ASSIGN_OR_RETURN(const std::string name, word());
     bool open = false;
-    bytes = bytes_of(type);
+    int64_t bytes = bytes_of(type);
     if (accept("[")) {
       open = is("]");
       if (!open) {
@@ -153,7 +162,7 @@ class PtxParser : public Names {
     if (open && (space != Space::kShared || scope_ != 0)) return bad("the array has no size");
     int64_t& used = space == Space::kShared ? shared_bytes_ : function_.entry.local_bytes;
     const int64_t base = space == Space::kShared ? kSharedBase : kLocalBase;
-    Symbol symbol{space, base + (used + alignment - 1) / alignment * alignment, bytes};
+    Symbol symbol{space, base + (used + alignment - 1) / alignment * alignment};
     if (!open) used = symbol.address - base + bytes;
     if (open) {
       // Dynamic memory lies behind all that has a size, which therefore must come first.
@@ -202,20 +211,15 @@ class PtxParser : public Names {
 
   absl::Status parameter() {
     RETURN_IF_ERROR(expect(".param"));
-    int64_t alignment = 1;
-    if (accept(".align")) {
-      ASSIGN_OR_RETURN(alignment, number());
-    }
-    const PtxType type = now().text.size() < 2 ? PtxType::kNone : type_named(now().text.substr(1));
+    ASSIGN_OR_RETURN(const int64_t alignment, alignment_here());
+    const PtxType type = type_here();
     if (type == PtxType::kNone || type == PtxType::kPred) return bad("a type is missing");
     advance();
     PtxEntry::Parameter p;
     p.bytes = bytes_of(type);
     if (accept(".ptr")) {
       accept(".global");
-      if (accept(".align")) {
-        ASSIGN_OR_RETURN([[maybe_unused]] const int64_t of_pointer, number());
-      }
+      RETURN_IF_ERROR(alignment_here().status());
     }
     ASSIGN_OR_RETURN(p.name, word());
     p.alignment = std::max<int64_t>(alignment, p.bytes);
@@ -227,8 +231,8 @@ class PtxParser : public Names {
     PtxEntry& e = function_.entry;
     p.offset = (e.parameter_bytes + p.alignment - 1) / p.alignment * p.alignment;
     e.parameter_bytes = p.offset + p.bytes;
-    const Symbol symbol{Space::kParam, p.offset, p.bytes};
-    if (!scopes_[scope_].symbols.try_emplace(p.name, symbol).second) return bad("declared twice");
+    const auto found = scopes_[scope_].symbols.try_emplace(p.name, Symbol{Space::kParam, p.offset});
+    if (!found.second) return bad("declared twice");
     e.parameters.push_back(std::move(p));
     return absl::OkStatus();
   }
@@ -294,7 +298,7 @@ class PtxParser : public Names {
 
   absl::Status registers() {
     advance();
-    const PtxType type = now().text.size() < 2 ? PtxType::kNone : type_named(now().text.substr(1));
+    const PtxType type = type_here();
     const bool known = type == PtxType::kPred || is_bits(type) || is_integer(type) ||
                        type == PtxType::kF32 || type == PtxType::kF64 || type == PtxType::kF16 ||
                        type == PtxType::kF16x2;
@@ -336,13 +340,11 @@ class PtxParser : public Names {
   }
 
   absl::Status resolve(const PendingBranch& b) {
-    for (int scope = b.scope; scope >= 0; scope = scopes_[scope].parent) {
-      const auto found = scopes_[scope].labels.find(b.label);
-      if (found == scopes_[scope].labels.end()) continue;
-      function_.code[b.instruction].target = found->second;
+    Instruction& in = function_.code[b.instruction];
+    if (const int32_t* const found = find_from(b.scope, &NameScope::labels, b.label)) {
+      in.target = *found;
       return absl::OkStatus();
     }
-    const Instruction& in = function_.code[b.instruction];
     return statement_error(in.line, in.text, concat("label ", b.label, " is not declared"));
   }
 

@@ -118,7 +118,6 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
         ++f.pc;
         break;
       case Flow::kMembers:
-      case Flow::kAligned:
       case Flow::kWhole:
       case Flow::kBarrier:
       case Flow::kPoll: {
@@ -147,8 +146,8 @@ bool Machine::run_fragment(Warp* warp, size_t which) {
 bool Machine::collective(Warp* warp, size_t which, uint32_t active) {
   Fragment& f = warp->fragments[which];
   const Instruction& in = function->code[f.pc];
-  const bool aligned = in.flow == Flow::kAligned || in.flow == Flow::kWhole ||
-                       (in.flow != Flow::kMembers && in.aligned);
+  const bool aligned =
+      in.flow == Flow::kWhole || (in.flow != Flow::kMembers && in.aligned);
   if (aligned && active != 0 && active != f.mask) {
     warp->fail(in, __builtin_ctz(f.mask & ~active),
                "lanes differ in the predicate of an aligned instruction");
@@ -239,7 +238,6 @@ absl::Status interpret_ptx(const PtxModule& module, const PtxLaunch& launch,
                            PtxStatistics* statistics) {
   using ptx_interpreter::Function;
   ptx_interpreter::Machine machine;
-  machine.program = &module.program();
   for (const Function& function : module.program().functions) {
     if (function.entry.name == launch.entry) machine.function = &function;
   }

@@ -39,7 +39,7 @@ constexpr SpecialName kSpecialNames[] = {{"%tid", Special::kTid, true},
 
 std::optional<Slot> special_slot(std::string_view name, const Program& program) {
   const bool of_cluster = name.find("cluster") != std::string_view::npos;
-  if (of_cluster && (program.version < 78 || program.target < "sm_90")) return std::nullopt;
+  if (of_cluster && (program.version < 78 || !program.target_at_least(90))) return std::nullopt;
   for (const SpecialName& s : kSpecialNames) {
     if (name.substr(0, s.name.size()) != s.name) continue;
     const std::string_view rest = name.substr(s.name.size());

@@ -108,11 +108,7 @@ void decode_shuffle(Decoder& d) {
   d.take_type({kB32});
   d.expect_operands(5);
   if (!d.ok()) return;
-  Operand value = d.operand(0);
-  Operand p = value;
-  p.name = value.second;
-  value.second.clear();
-  p.second.clear();
+  const auto [value, p] = d.operand(0).halves();
   d.in.op[0] = d.destination(value, kB32);
   if (!p.name.empty()) d.in.op[4] = d.destination(p, kPred);
   d.in.op[1] = d.source(1, kB32);
