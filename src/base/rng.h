@@ -4,7 +4,10 @@
 // themselves are one stream, shifted by a draw from each seed to the next.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "src/base/check.h"
 #include "src/base/hash.h"
@@ -27,6 +30,14 @@ class Rng {
 
   // Uniform in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+  // Into any order, each as likely.
+  template <class T>
+  void shuffle(std::vector<T>* list) {
+    for (size_t i = list->size(); i > 1; --i) {
+      std::swap((*list)[i - 1], (*list)[static_cast<size_t>(below(static_cast<int64_t>(i)))]);
+    }
+  }
 
   // An independent stream for slot `index`.
   Rng split(uint64_t index) const { return Rng(hash_combine(state_, index)); }

@@ -2,7 +2,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -90,12 +89,12 @@ mov.u32 %t, %tid.x;
 
 void expect_product(const std::string& mma, int k, const Format& fa, const Format& fb,
                     const std::string& c_type, bool half_sum = false) {
-  std::mt19937 random(3);
+  Rng rng(3);
   const int least = fa.name == "u8" ? 0 : -8, least_b = fb.name == "u8" ? 0 : -8;
   std::vector<int> a(static_cast<size_t>(16 * k)), b(static_cast<size_t>(k * 8)), c(128);
-  for (int& x : a) x = least + static_cast<int>(random() % 16);
-  for (int& x : b) x = least_b + static_cast<int>(random() % 16);
-  for (int& x : c) x = static_cast<int>(random() % 200) - 100;
+  for (int& x : a) x = least + static_cast<int>(rng.below(16));
+  for (int& x : b) x = least_b + static_cast<int>(rng.below(16));
+  for (int& x : c) x = static_cast<int>(rng.below(200)) - 100;
   const std::vector<uint32_t> ra = fragment_a(a, k, fa), rb = fragment_b(b, k, fb);
   const bool integers = c_type == "s32";
   const auto sum_bits = [&](int x) {

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <random>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 #include "src/build/simt/ptx/interpreter/interpret.h"
 
 namespace lw {
@@ -108,7 +108,7 @@ std::string ptx_register_type() {
 template <class T>
 std::vector<T> telling_values() {
   std::vector<T> out;
-  std::mt19937 random(7);
+  Rng rng(7);
   if constexpr (std::is_same_v<T, bool>) {
     out = {false, true};
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -153,7 +153,7 @@ std::vector<T> telling_values() {
            T(-2),
            T(-77)};
     for (int i = 0; i < 5; ++i)
-      out.push_back(static_cast<T>(random() * uint64_t{0x9e3779b97f4a7c}));
+      out.push_back(static_cast<T>(rng.next()));
   }
   return out;
 }

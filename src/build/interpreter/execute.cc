@@ -47,10 +47,7 @@ class Sequence {
     if (order.kind == ItemOrder::Kind::kDescending) std::reverse(numbers_.begin(), numbers_.end());
   }
   const std::vector<int64_t>& next() {
-    if (order_.kind != ItemOrder::Kind::kShuffled) return numbers_;
-    for (size_t i = numbers_.size(); i > 1; --i) {
-      std::swap(numbers_[i - 1], numbers_[rng_.below(static_cast<int64_t>(i))]);
-    }
+    if (order_.kind == ItemOrder::Kind::kShuffled) rng_.shuffle(&numbers_);
     return numbers_;
   }
 

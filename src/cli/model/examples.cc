@@ -74,10 +74,7 @@ absl::StatusOr<std::vector<float>> held_out_scores(const std::vector<Example>& e
   std::set<uint64_t> distinct;
   for (const Example& example : examples) distinct.insert(example.group);
   std::vector<uint64_t> groups(distinct.begin(), distinct.end());
-  Rng rng(seed);
-  for (size_t i = groups.size(); i > 1; --i) {
-    std::swap(groups[i - 1], groups[static_cast<size_t>(rng.below(static_cast<int64_t>(i)))]);
-  }
+  Rng(seed).shuffle(&groups);
   const size_t count = std::min(groups.size(), static_cast<size_t>(folds));
   std::vector<float> scores(examples.size());
   for (size_t fold = 0; fold < count; ++fold) {

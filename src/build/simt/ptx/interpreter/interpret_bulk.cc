@@ -134,15 +134,6 @@ bool read_map(Warp& w, const Instruction& in, int lane, uint64_t address, int ra
   return true;
 }
 
-bool may_touch(Warp& w, const Instruction& in, int lane, uint64_t address, int64_t bytes,
-               bool write) {
-  if (w.machine->global(address, bytes, write) != nullptr) return true;
-  w.fail(in, lane,
-         concat(write ? "writes " : "reads ", bytes, " bytes at ", address,
-                ", out of bounds of global memory"));
-  return false;
-}
-
 // op: destination, [1] map or source, [2] barrier, [3] mask of blocks (or -1), [4] bytes (plain).
 // number: offsets of the first three; [3] rank, 0: plain. list: coordinates.
 void run_bulk_load(Warp& w, const Instruction& in, uint32_t mask) {

@@ -13,8 +13,11 @@
 #include "src/build/simt/ptx/interpreter/interpret_machine.h"
 
 namespace lw::ptx_interpreter {
+namespace {
 
-void land_copies(Warp* warp, int lane, const std::vector<Copy>& copies) {
+using enum PtxType;
+
+void land_copies(const std::vector<Copy>& copies) {
   for (const Copy& c : copies) {
     auto* to = reinterpret_cast<std::byte*>(c.to);
     if (c.read_bytes > 0) {
@@ -24,10 +27,6 @@ void land_copies(Warp* warp, int lane, const std::vector<Copy>& copies) {
     std::memset(to + c.read_bytes, 0, static_cast<size_t>(c.bytes - c.read_bytes));
   }
 }
-
-namespace {
-
-using enum PtxType;
 
 // op: destination, source, bytes that are read (or -1). number: offsets of both; [2] bytes.
 void run_copy(Warp& w, const Instruction& in, uint32_t mask) {
@@ -55,14 +54,9 @@ void run_copy(Warp& w, const Instruction& in, uint32_t mask) {
         w.fail(in, l, concat("address ", copy.from, " is not a multiple of ", bytes));
         return;
       }
-      if (w.machine->global(copy.from, copy.read_bytes, false) == nullptr) {
-        w.fail(in, l,
-               concat("reads ", copy.read_bytes, " bytes at ", copy.from,
-                      ", out of bounds of global memory"));
-        return;
-      }
+      if (!may_touch(w, in, l, copy.from, copy.read_bytes, false)) return;
     }
-    if (w.machine->options.deliver_early) return land_copies(&w, l, {copy});
+    if (w.machine->options.deliver_early) return land_copies({copy});
     for (int32_t i = 0; i < bytes; i += 4) std::memcpy(to + i, &kPoison, 4);
     w.copies[l].open.push_back(copy);
   });
@@ -81,11 +75,11 @@ void run_wait(Warp& w, const Instruction& in, uint32_t mask) {
     LaneCopies& copies = w.copies[l];
     const size_t stay = in.number[0] < 0 ? 0 : static_cast<size_t>(in.number[0]);
     while (copies.groups.size() > stay) {
-      land_copies(&w, l, copies.groups.front());
+      land_copies(copies.groups.front());
       copies.groups.pop_front();
     }
     if (in.number[0] < 0) {
-      land_copies(&w, l, copies.open);
+      land_copies(copies.open);
       copies.open.clear();
     }
   });

@@ -13,8 +13,6 @@ namespace {
 
 using enum PtxType;
 
-void run_nothing(Warp&, const Instruction&, uint32_t) {}
-
 // op: barrier, threads (or -1: all). flags 1: does not wait.
 void run_barrier(Warp& w, const Instruction& in, uint32_t mask) {
   Block& block = *w.block;

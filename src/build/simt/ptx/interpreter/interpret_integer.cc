@@ -1,7 +1,6 @@
 // mov, and arithmetic of integers, which wraps.
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -122,11 +121,6 @@ Handler product_sum_handler(std::string_view part, PtxType type) {
     return ternary_lanes<D, T, T, D,
                          [](T a, T b, D c) { return wrapped_sum<D>(wrapped_product<D>(a, b), c); }>;
   });
-}
-
-int32_t saturated(int64_t x) {
-  return static_cast<int32_t>(std::clamp<int64_t>(x, std::numeric_limits<int32_t>::min(),
-                                                  std::numeric_limits<int32_t>::max()));
 }
 
 PtxType twice(PtxType type) {

@@ -2,9 +2,11 @@
 // and the choice of one by type.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "src/build/simt/ptx/interpreter/interpret_code.h"
 #include "src/build/simt/ptx/interpreter/interpret_machine.h"
@@ -64,6 +66,11 @@ inline double flushed(double x) { return x; }
 template <bool kFlush, class T>
 T maybe_flushed(T x) {
   return kFlush ? flushed(x) : x;
+}
+
+inline int32_t saturated(int64_t x) {
+  return static_cast<int32_t>(std::clamp<int64_t>(x, std::numeric_limits<int32_t>::min(),
+                                                  std::numeric_limits<int32_t>::max()));
 }
 
 // The formats of 16 bits. Narrowing rounds to the nearest, ties to even.

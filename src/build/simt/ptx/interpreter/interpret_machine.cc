@@ -240,7 +240,7 @@ absl::Status Machine::run_cluster(int64_t cluster) {
     for (const auto& warp : block->warps) order.push_back(warp.get());
   }
   while (!order.empty()) {
-    if (options.seed != 0) std::shuffle(order.begin(), order.end(), random);
+    if (options.seed != 0) random.shuffle(&order);
     bool progress = false;
     for (Warp* warp : order) {
       if (!run_warp(warp, &progress)) return status;
@@ -249,7 +249,8 @@ absl::Status Machine::run_cluster(int64_t cluster) {
     if (progress || order.empty()) continue;
     // What is under way lands only now, one by one.
     if (deliveries.empty()) return deadlock();
-    deliver(options.seed == 0 ? 0 : random() % deliveries.size());
+    const int64_t count = static_cast<int64_t>(deliveries.size());
+    deliver(options.seed == 0 ? 0 : static_cast<size_t>(random.below(count)));
     if (!status.ok()) return status;
   }
   for (const auto& block : blocks) RETURN_IF_ERROR(check_products(*block));
@@ -272,8 +273,8 @@ absl::Status Machine::run() {
                            (launch->groups[2] / shape[2]);
   std::vector<int64_t> order(static_cast<size_t>(clusters));
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  random.seed(options.seed);
-  if (options.seed != 0) std::shuffle(order.begin(), order.end(), random);
+  random = Rng(options.seed);
+  if (options.seed != 0) random.shuffle(&order);
   for (const int64_t cluster : order) RETURN_IF_ERROR(run_cluster(cluster));
   return absl::OkStatus();
 }
@@ -329,6 +330,15 @@ bool Machine::run_warp(Warp* warp, bool* progress) {
   }
   if (steps != before) *progress = true;
   return warp->alive == 0 || check_stuck(warp);
+}
+
+bool may_touch(Warp& warp, const Instruction& in, int lane, uint64_t address, int64_t bytes,
+               bool write) {
+  if (warp.machine->global(address, bytes, write) != nullptr) return true;
+  warp.fail(in, lane,
+            concat(write ? "writes " : "reads ", bytes, " bytes at ", address,
+                   ", out of bounds of global memory"));
+  return false;
 }
 
 }  // namespace lw::ptx_interpreter

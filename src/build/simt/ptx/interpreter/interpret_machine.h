@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "src/base/message.h"
+#include "src/base/rng.h"
 #include "src/build/simt/ptx/interpreter/interpret_code.h"
 
 namespace lw::ptx_interpreter {
@@ -168,7 +168,7 @@ struct Machine {
   std::vector<std::function<void()>> deliveries;  // what is under way to a barrier
   uint64_t cluster_phase = 0;
   std::vector<std::unique_ptr<Block>> blocks;  // of the cluster that runs
-  std::mt19937_64 random;
+  Rng random{0};
   int64_t steps = 0;
   absl::Status status;
 
@@ -206,7 +206,10 @@ bool finish_bulk(Warp* warp, int lane);
 absl::Status check_products(const Block& block);
 // Lets those go on that wait at a barrier of which all arrived.
 void release_barrier(Block* block, int barrier);
-// Asynchronous copies, of one lane.
-void land_copies(Warp* warp, int lane, const std::vector<Copy>& copies);
+// Whether the lane's access is to global memory; after an error it is not.
+bool may_touch(Warp& warp, const Instruction& in, int lane, uint64_t address, int64_t bytes,
+               bool write);
+// Of what orders, or asks for, more than this interpreter knows.
+inline void run_nothing(Warp&, const Instruction&, uint32_t) {}
 
 }  // namespace lw::ptx_interpreter

@@ -1,12 +1,10 @@
 // mma, and what moves fragments: ldmatrix, stmatrix, movmatrix. Of lane l, g = l / 4 and t = l % 4.
 // Register r of A with e elements holds row g + 8 (r % 2), columns 4e (r / 2) + e t ...; of B, of
 // column g, rows 4e r + e t ...; of C, row g + 8 (r / 2), column 2t + r % 2.
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "src/base/message.h"
@@ -115,10 +113,7 @@ void run_mma_integer(Warp& w, const Instruction& in, uint32_t) {
       const int row = l / 4 + 8 * (r / 2), column = l % 4 * 2 + r % 2;
       int64_t sum = w.get<int32_t>(in.list[f.c + r], l);
       for (int k = 0; k < in.number[0]; ++k) sum += a[row][k] * b[k][column];
-      if (in.flags & 1) {
-        sum = std::clamp<int64_t>(sum, std::numeric_limits<int32_t>::min(),
-                                  std::numeric_limits<int32_t>::max());
-      }
+      if (in.flags & 1) sum = saturated(sum);
       out[l][r] = static_cast<int32_t>(static_cast<uint32_t>(sum));
     }
   }

@@ -189,8 +189,6 @@ void run_elect(Warp& w, const Instruction& in, uint32_t mask) {
   });
 }
 
-void run_registers(Warp&, const Instruction&, uint32_t) {}
-
 }  // namespace
 
 void decode_mbarrier(Decoder& d) {
@@ -277,7 +275,7 @@ void decode_cluster(Decoder& d) {
   d.expect_operands(1);
   if (d.integer(0, 24, 256) % 8 != 0) d.fail("the number of registers is no multiple of 8");
   d.in.flow = Flow::kWhole;
-  d.in.run = run_registers;
+  d.in.run = run_nothing;
 }
 
 }  // namespace lw::ptx_interpreter

@@ -184,8 +184,6 @@ void run_window(Warp& w, const Instruction& in, uint32_t mask) {
   });
 }
 
-void run_nothing_here(Warp&, const Instruction&, uint32_t) {}
-
 void run_zero(Warp& w, const Instruction& in, uint32_t mask) {
   each_lane(mask, [&](int l) { w.set<uint64_t>(in.op[0], l, 0); });
 }
@@ -264,7 +262,7 @@ void decode_address(Decoder& d) {
     if (d.target_at_least(90) && d.take("tensormap")) {
       d.expect_operands(1);
       d.address(0, 0, Space::kGeneric);
-      d.in.run = run_nothing_here;
+      d.in.run = run_nothing;
       return;
     }
     const Space space = take_space(d);
@@ -272,7 +270,7 @@ void decode_address(Decoder& d) {
     d.must_take({"L1", "L2", "L2::evict_last", "L2::evict_normal"});
     d.expect_operands(1);
     d.address(0, 0, space);
-    d.in.run = run_nothing_here;
+    d.in.run = run_nothing;
     return;
   }
   if (root == "createpolicy") {

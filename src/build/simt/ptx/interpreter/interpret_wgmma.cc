@@ -1,7 +1,6 @@
 // wgmma: products of four warps' rows of A with B in shared memory. A warp computes its own 16
 // rows, and does so only when it waits: operands are read as late as they may be, and accumulators
 // have no value until then.
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -185,10 +184,7 @@ void compute_product(Warp& w, const Product& product) {
           w.set<float>(slot, l, sum);
         }
       } else {
-        if (in.flags & kClamp) {
-          sum = std::clamp<T>(sum, std::numeric_limits<int32_t>::min(),
-                              std::numeric_limits<int32_t>::max());
-        }
+        if (in.flags & kClamp) sum = saturated(sum);
         w.set<uint32_t>(slot, l, static_cast<uint32_t>(sum));
       }
     }
@@ -264,8 +260,6 @@ void run_product_wait(Warp& w, const Instruction& in, uint32_t) {
   }
 }
 
-void run_product_fence(Warp&, const Instruction&, uint32_t) {}
-
 }  // namespace
 
 absl::Status check_products(const Block& block) {
@@ -288,7 +282,7 @@ void decode_wgmma(Decoder& d) {
     const bool wait = what == "wait_group";
     d.expect_operands(wait ? 1 : 0);
     if (wait) d.in.number[0] = d.integer(0, 0, 7);
-    d.in.run = wait ? run_product_wait : what == "fence" ? run_product_fence : run_product_commit;
+    d.in.run = wait ? run_product_wait : what == "fence" ? run_nothing : run_product_commit;
     return;
   }
   const std::string shape(d.peek());  // m64n128k16
