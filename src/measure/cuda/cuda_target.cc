@@ -27,11 +27,7 @@ absl::StatusOr<Target> code_target(const CudaDevice& d) {
 absl::StatusOr<Target> target_of_cuda(const CudaDevice& d) {
   ASSIGN_OR_RETURN(Target target, code_target(d));
   target.name = driven_target_name(kCudaPrefix, d.name);
-  constexpr uint64_t kSlowestMhz = 100, kFastestMhz = 10'000;
-  if (d.mhz >= kSlowestMhz && d.mhz <= kFastestMhz) target.ghz = static_cast<double>(d.mhz) / 1e3;
-  for (CacheLevel& level : target.caches) {
-    if (level.name == "L2" && d.l2_bytes > 0) level.bytes = static_cast<int64_t>(d.l2_bytes);
-  }
+  set_clock_and_l2(&target, d.mhz, d.l2_bytes);
   // Newer drivers say 0 for the memory's clock: then it is as fast as the built-in target's.
   if (d.bus_bits > 0 && d.memory_mhz > 0 && !target.caches.empty()) {
     const double gbytes = static_cast<double>(d.bus_bits) / 8 *

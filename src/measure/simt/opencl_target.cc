@@ -60,13 +60,7 @@ int64_t resident_items_nv(uint64_t capability) {
 }
 
 void as_accelerator(const OpenClDevice& d, Target* target, SimtTarget* part) {
-  constexpr uint64_t kSlowestMhz = 100, kFastestMhz = 10'000;
-  if (d.mhz >= kSlowestMhz && d.mhz <= kFastestMhz) target->ghz = static_cast<double>(d.mhz) / 1e3;
-  if (d.cache_bytes > 0) {
-    for (CacheLevel& level : target->caches) {
-      if (level.name == "L2") level.bytes = static_cast<int64_t>(d.cache_bytes);
-    }
-  }
+  set_clock_and_l2(target, d.mhz, d.cache_bytes);
   if (d.line_bytes > 0) part->access_bytes = static_cast<int64_t>(d.line_bytes);
   // Until a probe says how fast it is, as fast as may be: what is measured is held against it.
   for (Atom& atom : target->atoms) atom.per_cycle = part->simd;

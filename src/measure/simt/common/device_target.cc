@@ -24,6 +24,14 @@ std::string driven_target_name(std::string_view prefix, const std::string& devic
 std::string device_name_of(const Target& target) { return simt(target).device; }
 int units_of(const Target& target) { return simt(target).units; }
 
+void set_clock_and_l2(Target* target, uint64_t mhz, uint64_t l2_bytes) {
+  constexpr uint64_t kSlowestMhz = 100, kFastestMhz = 10'000;
+  if (mhz >= kSlowestMhz && mhz <= kFastestMhz) target->ghz = static_cast<double>(mhz) / 1e3;
+  for (CacheLevel& level : target->caches) {
+    if (level.name == "L2" && l2_bytes > 0) level.bytes = static_cast<int64_t>(l2_bytes);
+  }
+}
+
 void set_device_figures(Target* target, const DeviceFigures& figures) {
   SimtTarget part = simt(*target);
   part.device = figures.device;

@@ -32,6 +32,8 @@ struct DeviceFigures {
   int64_t unit_local_bytes = 0, unit_register_bytes = 0;  // of all groups that a unit holds
   int64_t memory_bytes = 0;
 };
+// What a driver says of them, where that is credible.
+void set_clock_and_l2(Target* target, uint64_t mhz, uint64_t l2_bytes);
 // (Buffers are no larger than they were, which is what kernels can reach.)
 void set_device_figures(Target* target, const DeviceFigures& figures);
 
