@@ -62,6 +62,12 @@ std::string all_of(PtxCode& code, const std::vector<std::string>& mask) {
 std::string element_at(PtxCode& code, const Register& r, const PtxAccess& a, int lane) {
   const int64_t size = size_of(r.type);
   if (a.offsets.empty()) return a.place.text(lane * a.stride * size);
+  if (a.space == kPtxSharedSpace) {        // whose addresses are words
+    const std::string offset = code.word(), address = code.word();
+    code.line("cvt.u32.u64 ", offset, ", ", a.offsets[lane]);
+    code.line("mad.lo.s32 ", address, ", ", offset, ", ", size, ", ", a.place.base);
+    return PtxPlace{address, a.place.bytes}.text();
+  }
   const std::string address = code.wide();
   code.line("mad.lo.s64 ", address, ", ", a.offsets[lane], ", ", size, ", ", a.place.base);
   return PtxPlace{address, a.place.bytes}.text();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/build/simt/ptx/ptx_address.h"
@@ -10,9 +11,11 @@
 
 namespace lw {
 
+inline constexpr std::string_view kPtxSharedSpace = "shared";
+
 // Of lanes side by side, or `stride` elements apart, from `place` on.
 struct PtxAccess {
-  const char* space = "global";            // "global.nc", "shared", "local"
+  std::string_view space = "global";       // "global.nc", "local", kPtxSharedSpace
   PtxPlace place;
   int64_t alignment = 1;                   // of the first lane's address, bytes
   int64_t stride = 1;
