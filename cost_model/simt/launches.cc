@@ -226,17 +226,17 @@ class Group {
     };
     const int side = written || access.epilogue ? 2 : moves_with(0) ? 0 : 1;
     const double element = size_of(nest_.program->tensors[access.tensor].type);
+    const bool banks = where == Where::kLocal;
     const FragmentMoves moves = fragment_moves(
-        nest_, stage, tile_of(cost), side, element, [&](int axis) {
+        nest_, stage, tile_of(cost), side, banks, element, [&](int axis) {
           return element * (written ? result_stride(processor_, analysis_, cost, access, axis)
                                     : storage_stride(processor_, analysis_, cost, access, axis));
         });
     Wide wide{cost.stage, access.tensor, written, where, moves.bytes, moves.neighbours.lanes};
-    wide.count = of_an_item(times, dealing) * moves.count * dealing.dealt;
-    const bool banks = where == Where::kLocal;
+    wide.count = moves.count * of_an_item(times, dealing) * dealing.dealt;
     wide.pieces = banks ? bank_cycles(moves.neighbours, wide.bytes, target_.simd)
                         : transactions(moves.neighbours, wide.bytes, access_bytes());
-    launch_.issue += wide.count;
+    launch_.issue += wide.count * moves.instructions / moves.count;
     move(wide, banks);
   }
 

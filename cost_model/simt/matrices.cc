@@ -17,8 +17,26 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
   return tile;
 }
 
+namespace {
+
+// Bytes between the rows of 16 bytes that items read for each other (Op::kMatrixParts); 0: they
+// read their own parts.
+double row_stride(const MatrixShape& shape, const MatrixTile& tile, int side, double element_bytes,
+                  double across, double along_k) {
+  const Type type = side == 0 ? shape.a : shape.b;
+  const double eights = side == 0 ? shape.halves() : tile.n;
+  if (shape.parts() != 2 || eights < 2 || element_bytes != size_of(type)) return 0;
+  const bool along = along_k == element_bytes;
+  if (!along && (across != element_bytes || element_bytes != 2)) return 0;
+  const double rows = along ? across : along_k;
+  return std::fmod(rows, kMatrixRowBytes) == 0 ? rows : 0;
+}
+
+}  // namespace
+
 FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixTile& tile, int side,
-                             double element_bytes, absl::FunctionRef<double(int axis)> stride) {
+                             bool shared, double element_bytes,
+                             absl::FunctionRef<double(int axis)> stride) {
   const MatrixShape& shape = matrix_shape_of(nest, stage);
   const int along = stage.matrix_axes[side == 2 ? 1 : 2];  // where an item's lanes lie
   const int across = stage.matrix_axes[side == 2 ? 0 : side];
@@ -27,8 +45,19 @@ FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixT
   if (side == 1) count = tile.n * tile.k * shape.b_registers();
   if (side == 2) count = tile.m * tile.n * shape.acc_registers();
   FragmentMoves moves;
+  const double rows = !shared || side == 2 ? 0
+                                           : row_stride(shape, tile, side, element_bytes,
+                                                        stride(across), stride(along));
+  if (rows != 0) {
+    moves.count = count;
+    moves.instructions = count * kMatrixRows / kMatrixItems;
+    moves.bytes = kMatrixRowBytes;
+    moves.neighbours.lanes = static_cast<int>(kMatrixRows);
+    moves.neighbours.parts = {{kMatrixRows, rows}};
+    return moves;
+  }
   const bool together = std::abs(stride(along)) <= element_bytes;
-  moves.count = together ? count : count * lanes;
+  moves.count = moves.instructions = together ? count : count * lanes;
   moves.bytes = together ? lanes * element_bytes : element_bytes;
   moves.neighbours.lanes = static_cast<int>(kMatrixItems);
   moves.neighbours.parts = {{kMatrixRows, stride(across)},

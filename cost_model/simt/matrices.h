@@ -16,13 +16,17 @@ struct MatrixTile {
 };
 MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents);
 
-// How a sub-group moves one operand of the tile, or its results: `count` accesses of all items.
+// How a sub-group moves one operand of the tile, or its results: `count` accesses at once, of
+// `neighbours`, several to an instruction.
 struct FragmentMoves {
   double count = 0, bytes = 4;             // bytes: of an item
+  double instructions = 0;
   Neighbours neighbours;
 };
-// `side`: 0 of a, 1 of b, 2 of results. `stride`: bytes that a step along an axis moves.
+// `side`: 0 of a, 1 of b, 2 of results. `shared`: it lies in memory that the group shares. `stride`:
+// bytes that a step along an axis moves.
 FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixTile& tile, int side,
-                             double element_bytes, absl::FunctionRef<double(int axis)> stride);
+                             bool shared, double element_bytes,
+                             absl::FunctionRef<double(int axis)> stride);
 
 }  // namespace lw::cost::simt

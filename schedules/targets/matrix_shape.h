@@ -17,6 +17,8 @@ namespace lw {
 
 inline constexpr int64_t kMatrixItems = 32;  // of a sub-group
 inline constexpr int64_t kMatrixRows = 8;    // among which an item has one, or one of as many columns
+// Op::kMatrixParts, NVIDIA's ldmatrix (9.7.14.5.15): of a row that an item has; of its part of one.
+inline constexpr int64_t kMatrixRowBytes = 16, kMatrixPartBytes = 4;
 
 struct MatrixShape {
   Type a, b, acc;

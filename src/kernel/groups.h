@@ -23,7 +23,9 @@ class ItemValues {
 };
 
 // Whether the items of a sub-group come to it together and leave each other registers.
-inline bool exchanges_registers(Op op) { return op == Op::kAcross || op == Op::kMatrixProduct; }
+inline bool exchanges_registers(Op op) {
+  return op == Op::kAcross || op == Op::kMatrixProduct || op == Op::kMatrixParts;
+}
 
 // Whether there is such an operation in the list or inside of its statements.
 bool has_op(const std::vector<Stmt>& list, Op op);

@@ -68,7 +68,7 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
         break;
       case Field::kStride: hash = hash_combine(hash, s.stride); break;
       case Field::kLocality: hash = hash_combine(hash, s.integer); break;
-      case Field::kMany: case Field::kBlock:
+      case Field::kMany: case Field::kBlock: case Field::kGiven:
         for (int r : s.many) hash = hash_combine(hash, r);
         break;
       case Field::kStored: case Field::kMask: case Field::kIndices:  // with the place

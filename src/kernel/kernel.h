@@ -20,8 +20,8 @@
 //                      Managed buffers are the group's. kItem is an item's number; what one item
 //                      writes another sees after a kBarrier, at which all of them arrive: it stands
 //                      under no condition, and in no loop, that items may see differently; nor does
-//                      a kAcross or a kMatrixProduct, by which the items of a sub-group exchange
-//                      registers, and which order no accesses.
+//                      a kAcross, a kMatrixProduct or a kMatrixParts, by which the items of a
+//                      sub-group exchange registers, and which order no accesses.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -131,8 +131,15 @@ enum class Op : uint8_t {
                                            // a, of b, as schedules/targets/matrix_shape.h says.
                                            // Products are exact, added in any order, and the sum is
                                            // rounded once or more
+  kMatrixParts,                            // of four matrices of eight rows, of 16 bytes each, item
+                                           // i of a sub-group has row i % 8 of matrix i / 8, in
+                                           // `srcs[0]`. `many` = for each matrix a register of the
+                                           // item's own part, 4 bytes: lane l is column t n + l of
+                                           // row g, of n lanes, g and t as for kMatrixProduct; or,
+                                           // where `integer` is 1, row 2 t + l of column g, of
+                                           // elements of two bytes
 };
-inline constexpr int kOps = static_cast<int>(Op::kMatrixProduct) + 1;  // the last; rows: kernel/ops.cc
+inline constexpr int kOps = static_cast<int>(Op::kMatrixParts) + 1;  // the last; rows: kernel/ops.cc
 
 // Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
 struct View {
@@ -227,7 +234,7 @@ struct Stmt {
   bool non_temporal = false;               // kStore; honoured where alignment allows
   double number = 0;
   int64_t integer = 0;
-  std::vector<int> many;                   // kTranspose, kInterleave, kMatrixProduct
+  std::vector<int> many;                   // kTranspose, kInterleave, kMatrix...
 
   std::shared_ptr<const Block> block;      // kBlock
 };

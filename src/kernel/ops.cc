@@ -86,6 +86,22 @@ bool is_shape(const Kernel& kernel, const std::vector<int>& many, const MatrixSh
   return true;
 }
 
+const char* matrix_parts(O o) {
+  const std::vector<int>& many = o.s.many;
+  const int size = size_of(o.src(0).type);
+  const Register part = {o.src(0).type, static_cast<int>(kMatrixPartBytes) / size};
+  const bool fits = std::all_of(many.begin(), many.end(), [&](int r) {
+    return alike(o.reg(r), part) == nullptr && std::count(many.begin(), many.end(), r) == 1;
+  });
+  const bool row = o.src(0).type != Type::kBool && size <= 2 &&
+                   o.src(0).lanes * size == kMatrixRowBytes;
+  return first({unless(row, "the row has other than 16 bytes, of elements of one or two"),
+                unless(many.size() == kMatrixItems / kMatrixRows && fits,
+                       "needs four registers of 4 bytes, which differ"),
+                unless(o.s.integer == 0 || (o.s.integer == 1 && size == 2),
+                       "is transposed (1) of elements of two bytes, or not (0)")});
+}
+
 const char* dot(O o) {
   const Register &dst = o.dst(), &a = o.src(0), &b = o.src(1);
   const auto fits = [&](Type type) {
@@ -120,6 +136,15 @@ const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s) {
     if (is_shape(kernel, s.many, shape)) return &shape;
   }
   return nullptr;
+}
+
+std::span<const int> written_of_many(const Stmt& s) {
+  const std::span<const int> many = s.many;
+  switch (s.op) {
+    case Op::kTranspose: return many.subspan(many.size() / 2);
+    case Op::kMatrixProduct: case Op::kMatrixParts: return many;
+    default: return {};
+  }
 }
 
 constexpr OpRow kOpRows[kOps] = {
@@ -186,6 +211,7 @@ constexpr OpRow kOpRows[kOps] = {
     {Op::kMatrixProduct, "matmul", false, 0, {kMany}, [](O o) {
       return unless(matrix_shape(o.kernel, o.s) != nullptr, "no product of matrices like these");
     }},
+    {Op::kMatrixParts, "matparts", false, 1, {kSlid, kGiven}, matrix_parts},
 };
 static_assert(in_order(kOpRows));
 

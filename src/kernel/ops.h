@@ -4,6 +4,7 @@
 // src/build/interpreter/execute.cc and a case in src/build/llvm_memory.cc.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "src/kernel/kernel.h"
@@ -22,7 +23,8 @@ enum class Field : uint8_t {
   kStride, kMask, kIndices, kNonTemporal,  // stride 1; mask r1, indices r1, nt: where set
   kLocality,                               // locality 2: `integer`
   kReduce,                                 // sum
-  kMany, kBlock,                           // r1, r2; r1 -> r2: `many`, sources and destinations
+  kMany, kBlock, kGiven,                   // r1, r2; r1 -> r2; -> r1, r2: `many`, sources and
+                                           // destinations
 };
 
 // A statement whose registers and buffer exist.
@@ -48,6 +50,9 @@ inline const OpRow& row_of(Op op) { return kOpRows[static_cast<int>(op)]; }
 
 // Of a kMatrixProduct; null: its registers make none.
 const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s);
+
+// Those of `many` that the statement writes (of a kMatrixProduct, its operands too).
+std::span<const int> written_of_many(const Stmt& s);
 
 // "fma"; of kUnary and kBinary, the name of the statement's ExprOp.
 inline std::string_view word_of(const Stmt& s) {

@@ -417,6 +417,10 @@ class Parser {
         if (s->many.size() != 2 * sources) fail("as many destinations as sources are needed");
         break;
       }
+      case Field::kGiven:
+        expect("->");
+        many(s);
+        break;
     }
   }
 

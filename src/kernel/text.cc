@@ -244,6 +244,7 @@ class Printer {
         registers(" r", many, half);
         registers(" -> r", half, end);
         break;
+      case Field::kGiven: registers(" -> r", many, end); break;
     }
   }
 

@@ -158,11 +158,7 @@ class Verifier {
       forget_masks(s.otherwise);
       if (s.kind != Stmt::Kind::kOp) continue;
       forget(s.dst);
-      if (s.op == Op::kMatrixProduct) {
-        std::for_each(s.many.begin(), s.many.end(), forget);
-      }
-      if (s.op != Op::kTranspose) continue;
-      std::for_each(s.many.begin() + s.many.size() / 2, s.many.end(), forget);
+      for (const int written : written_of_many(s)) forget(written);
     }
   }
 
@@ -280,6 +276,7 @@ class Verifier {
   // Whether what a statement's field names exists, and is defined where it is read.
   bool there(const Stmt& s, Field field) {
     const auto readable = [&](int i) { return source(i); };
+    const auto there_is = [&](int i) { return exists(i); };
     const int buffers = static_cast<int>(kernel_.buffers.size());
     const auto half = s.many.begin() + s.many.size() / 2;
     switch (field) {
@@ -294,7 +291,8 @@ class Verifier {
       case Field::kMany: return std::all_of(s.many.begin(), s.many.end(), readable);
       case Field::kBlock:
         return std::all_of(s.many.begin(), half, readable) &&
-               std::all_of(half, s.many.end(), [&](int i) { return exists(i); });
+               std::all_of(half, s.many.end(), there_is);
+      case Field::kGiven: return std::all_of(s.many.begin(), s.many.end(), there_is);
       case Field::kNone: case Field::kConstant: case Field::kStride: case Field::kNonTemporal:
       case Field::kLocality: case Field::kReduce:
         return true;
@@ -313,11 +311,7 @@ class Verifier {
     if (defect != nullptr) return fail(defect);
     if (s.op == Op::kLoad || s.op == Op::kStore) access(s);
     if (row.gives) define(s.dst, asserted(s), from_data(s));
-    if (s.op == Op::kTranspose) {
-      for (size_t i = s.many.size() / 2; i < s.many.size(); ++i) {
-        define(s.many[i], std::nullopt, false);
-      }
-    }
+    for (const int written : written_of_many(s)) define(written, std::nullopt, false);
   }
 
   void define(int i, Mask mask, bool trusted) {

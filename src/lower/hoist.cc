@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "src/expr/operations.h"
+#include "src/kernel/ops.h"
 #include "src/lower/statements.h"
 
 namespace lw::lowering {
@@ -23,10 +24,6 @@ bool is_value(const Stmt& s) {
   }
 }
 
-bool writes_many(const Stmt& s) {
-  return is_op(s, Op::kTranspose) || is_op(s, Op::kMatrixProduct);
-}
-
 bool is_dear(const Stmt& s) {
   if (is_op(s, Op::kUnary)) return row_of(s.expr_op).rounding != Rounding::kNone;
   return is_op(s, Op::kBinary) && (s.expr_op == ExprOp::kDiv || s.expr_op == ExprOp::kMod ||
@@ -39,7 +36,7 @@ class Hoist {
     for (const std::vector<Stmt>* list : {&kernel.body, &kernel.prepack}) {
       for_each(*list, [&](const Stmt& s) {
         if (s.dst >= 0) ++writers_[s.dst];
-        if (writes_many(s)) for (int r : s.many) ++writers_[r];
+        for (const int r : written_of_many(s)) ++writers_[r];
       });
     }
   }
@@ -68,7 +65,7 @@ class Hoist {
     changed_buffers_.clear();
     for_each(body, [&](const Stmt& s) {
       if (s.dst >= 0) changed_registers_.insert(s.dst);
-      if (writes_many(s)) changed_registers_.insert(s.many.begin(), s.many.end());
+      for (const int r : written_of_many(s)) changed_registers_.insert(r);
       if (s.kind != Stmt::Kind::kOp && s.var >= 0) changed_variables_.insert(s.var);
       if (is_op(s, Op::kStore)) changed_buffers_.insert(s.buffer);
       if (s.kind == Stmt::Kind::kBlock) changed_buffers_.insert(s.block->dst.buffer);

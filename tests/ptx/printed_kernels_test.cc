@@ -78,12 +78,36 @@ op bf16_conv(N = 1, H = 8, W = 8, CI = 16, CO = 16) {
 }
 )";
 
+// Of such extents that no matrix is cut, from which items read whole rows, along k and across it.
+constexpr const char* kWholeMatrices[] = {
+    R"(op rows() {
+      in A: bf16[32, 32]
+      in B: bf16[32, 32]
+      out C[i: 32, j: 32] = sum[k: 32](cast(f32, A[i, k]) * cast(f32, B[k, j]))
+    })",
+    R"(op columns() {
+      in A: f16[32, 32]
+      in B: f16[32, 32]
+      out C[i: 32, j: 32] = sum[k: 32](cast(f32, A[k, i]) * cast(f32, B[j, k]))
+    })",
+    R"(op bytes() {
+      in A: i8[32, 32]
+      in B: u8[32, 32]
+      out C[i: 32, j: 32] = sum[k: 32](cast(i32, A[i, k]) * cast(i32, B[j, k]))
+    })",
+    R"(op windows() {
+      in X: bf16[4, 18, 16]
+      in F: bf16[3, 3, 16, 16]
+      out Y[y: 2, x: 16, o: 16] = sum[r: 3, s: 3, c: 16](
+          cast(f32, X[y + r, x + s, c]) * cast(f32, F[r, s, c, o]))
+    })"};
+
 struct PrintedTally {
-  int programs = 0, kernels = 0, groups = 0, matrices = 0, assembled = 0, spilled = 0;
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
-                "%d assembled, %d of them spill\n",
-                programs, kernels, groups, matrices, assembled, spilled);
+                "%d of rows, %d assembled, %d of them spill\n",
+                programs, kernels, groups, matrices, rows, assembled, spilled);
   }
 };
 
@@ -103,6 +127,7 @@ class Printed {
       ++tally_.kernels;
       tally_.groups += has_groups(drawn->kernel);
       tally_.matrices += has_op(drawn->kernel.body, Op::kMatrixProduct);
+      tally_.rows += has_op(drawn->kernel.body, Op::kMatrixParts);
       hold_kernel(held, *target, *drawn);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -165,6 +190,20 @@ TEST(PrintedKernels, MultiplyMatrices) {
   EXPECT_GE(printed.tally().programs, 5);
   EXPECT_EQ(printed.tally().matrices, printed.tally().programs * setting("LW_PRINTED", 2));
   EXPECT_TRUE(ptxas_version().empty() || printed.tally().assembled > 0);
+}
+
+TEST(PrintedKernels, ReadRowsForEachOther) {
+  Printed printed("matrices");
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
+  for (const char* text : kWholeMatrices) {
+    Program program = parse_program(text, "").value();
+    std::vector<Data> in = fitting_inputs(program, rng);
+    const std::optional<HeldProgram> held =
+        held_program(text, std::move(program), std::move(in));
+    ASSERT_TRUE(held.has_value());
+    for (int n = 0; n < 4; ++n) printed.hold(*held, either_gpu(rng), rng);
+  }
+  EXPECT_GT(printed.tally().rows, 0);
 }
 
 }  // namespace

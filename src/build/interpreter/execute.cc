@@ -191,6 +191,7 @@ class Activation {
     if (s.kind == Stmt::Kind::kOp) {
       if (s.op == Op::kAcross) return exchange(group, s);
       if (s.op == Op::kMatrixProduct) return multiply(group, s);
+      if (s.op == Op::kMatrixParts) return hand_out(group, s);
       if (watch != nullptr) watch->barrier();
       return;
     }
@@ -241,6 +242,31 @@ class Activation {
       tile.multiply();
       for (int64_t item = 0; item < kMatrixItems; ++item) {
         for (int r = 0; r < shape.acc_registers(); ++r) tile.get(item, r, &lanes(item, r));
+      }
+    }
+  }
+
+  // The rows of each sub-group's matrices, to whom their parts are.
+  static void hand_out(Group& group, const Stmt& s) {
+    const size_t lanes =
+        static_cast<size_t>(group.items[0].kernel_.registers[s.many[0]].lanes);
+    for (size_t first = 0; first < group.items.size(); first += kMatrixItems) {
+      const auto row = [&](size_t matrix, size_t of) -> const Lanes& {
+        return group.items[first + matrix * kMatrixRows + of].registers_[s.srcs[0]];
+      };
+      std::vector<Lanes> parts;
+      for (size_t item = 0; item < kMatrixItems; ++item) {
+        const size_t g = item / 4, at = item % 4 * lanes;
+        for (size_t matrix = 0; matrix < s.many.size(); ++matrix) {
+          Lanes& part = parts.emplace_back();
+          for (size_t l = at; l < at + lanes; ++l) {
+            part.push_back(s.integer == 0 ? row(matrix, g)[l] : row(matrix, l)[g]);
+          }
+        }
+      }
+      for (size_t n = 0; n < parts.size(); ++n) {
+        const size_t item = n / s.many.size(), matrix = n % s.many.size();
+        group.items[first + item].registers_[s.many[matrix]] = std::move(parts[n]);
       }
     }
   }
@@ -429,6 +455,7 @@ class Activation {
         {Op::kBarrier, nullptr},
         {Op::kAcross, [](const At& at) { return at(0); }},  // of a sub-group of one
         {Op::kMatrixProduct, nullptr},     // of a group
+        {Op::kMatrixParts, nullptr},
     };
     static_assert(in_order(kRuns));
     const OpRun& row = kRuns[static_cast<int>(s.op)];

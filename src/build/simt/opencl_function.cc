@@ -345,7 +345,8 @@ class Function {
       case Op::kBarrier: return line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return transpose(s);
-      case Op::kMatrixProduct: return fail("there are no products of matrices");
+      case Op::kMatrixProduct: case Op::kMatrixParts:
+        return fail("there are no products of matrices");
       default: break;
     }
     const Register& dst = kernel_.registers[s.dst];

@@ -36,6 +36,7 @@ struct Frame {
   // Of a stage whose tile is matrices: where in each of them the item's parts are.
   struct InMatrices {
     Affine g, t;                           // schedules/targets/matrix_shape.h
+    Affine row, half;                      // which of 16 rows it reads for others, which half of it
   } place = {};
 };
 

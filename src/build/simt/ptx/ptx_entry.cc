@@ -10,6 +10,7 @@
 #include "src/base/message.h"
 #include "src/build/simt/ptx/ptx_address.h"
 #include "src/build/simt/ptx/ptx_lanes.h"
+#include "src/build/simt/ptx/ptx_matrix.h"
 #include "src/build/simt/ptx/ptx_memory.h"
 #include "src/build/simt/ptx/ptx_values.h"
 #include "src/build/simt/ranges.h"
@@ -26,7 +27,7 @@ class EntryText {
  public:
   EntryText(const Kernel& kernel, const Target& target)
       : kernel_(kernel), target_(simt(target)), lanes_(kernel, &code_), addresses_(kernel, &code_),
-        ranges_(kernel), starts_(kernel.buffers.size()) {}
+        ranges_(kernel), starts_(kernel.buffers.size()), reads_(kernel.registers.size()) {}
 
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements,
@@ -70,9 +71,16 @@ class EntryText {
         used_.insert(s.buffer);
         if (s.op == Op::kStore) written_.insert(s.buffer);
       }
+      for (const int r : s.srcs) read(r);
+      for (const int r : {s.mask, s.indices}) read(r);
+      if (s.op != Op::kMatrixParts) for (const int r : s.many) read(r);
       find_used(s.body);
       find_used(s.otherwise);
     }
+  }
+
+  void read(int reg) {
+    if (reg >= 0) ++reads_[reg];
   }
 
   // Declares them, and what the body calls the places where buffers begin.
@@ -127,21 +135,20 @@ class EntryText {
   }
 
   // What no launch's item writes while this one runs may be read by the way that is not coherent.
-  const char* space_of(int b, bool loads) const {
+  std::string_view space_of(int b, bool loads) const {
     switch (kernel_.buffers[b].scope) {
       case Scope::kPrivate: return "local";
-      case Scope::kManaged: return "shared";
+      case Scope::kManaged: return kPtxSharedSpace;
       case Scope::kArgument: case Scope::kPacked:
         return loads && written_.count(b) == 0 ? "global.nc" : "global";
       default: return "global";
     }
   }
 
-  void access(const Stmt& s) {
+  PtxAccess accessed(const Stmt& s) {
     const Buffer& buffer = kernel_.buffers[s.buffer];
     const int64_t size = size_of(buffer.type);
     const bool loads = s.op == Op::kLoad, wide = buffer.scope != Scope::kManaged;
-    const int reg = loads ? s.dst : s.srcs[0];
     PtxAccess a;
     a.space = space_of(s.buffer, loads);
     a.place = addresses_.place(starts_[s.buffer], wide, s.index, size);
@@ -151,8 +158,17 @@ class EntryText {
     a.stride = s.stride;
     if (s.mask >= 0) a.mask = lanes_.all(s.mask);
     if (s.indices >= 0) a.offsets = lanes_.all(s.indices);
+    return a;
+  }
+
+  void access(const Stmt& s) {
+    const bool loads = s.op == Op::kLoad;
+    const int reg = loads ? s.dst : s.srcs[0];
     const Register& r = kernel_.registers[reg];
-    if (r.type != buffer.type) return fail("a register of another type than its buffer");
+    if (r.type != kernel_.buffers[s.buffer].type) {
+      return fail("a register of another type than its buffer");
+    }
+    const PtxAccess a = accessed(s);
     if (loads) ptx_load(code_, lanes_, reg, r, a);
     else ptx_store(code_, lanes_, reg, r, a);
   }
@@ -233,10 +249,25 @@ class EntryText {
   // ---- statements -------------------------------------------------------------------------------
 
   void list(const std::vector<Stmt>& statements) {
-    for (const Stmt& s : statements) {
-      if (!failure_.ok()) return;
-      statement(s);
+    for (size_t i = 0; i < statements.size() && failure_.ok(); ++i) {
+      const Stmt& s = statements[i];
+      const bool rows = i + 1 < statements.size() && gives_rows(s, statements[i + 1]);
+      if (rows) ptx_matrix_parts(code_, lanes_, statements[++i], accessed(s).place);
+      else statement(s);
     }
+  }
+
+  // Whether what the one loads are rows for the other alone, and lie where its instruction finds
+  // them.
+  bool gives_rows(const Stmt& s, const Stmt& next) const {
+    const auto is = [](const Stmt& stmt, Op op) {
+      return stmt.kind == Stmt::Kind::kOp && stmt.op == op;
+    };
+    if (!is(s, Op::kLoad) || !is(next, Op::kMatrixParts)) return false;
+    const Buffer& buffer = kernel_.buffers[s.buffer];
+    return s.dst == next.srcs[0] && reads_[s.dst] == 1 && s.mask < 0 &&
+           s.indices < 0 && s.stride == 1 && buffer.scope == Scope::kManaged &&
+           byte_alignment(s.index, size_of(buffer.type)) >= kMatrixRowBytes;
   }
 
   void statement(const Stmt& s) {
@@ -304,8 +335,9 @@ class EntryText {
       case Op::kFence: case Op::kPrefetch: return;
       case Op::kBarrier: return code_.line("bar.sync 0");
       case Op::kStore: case Op::kLoad: return access(s);
-      case Op::kTranspose: return transpose(s);
-      case Op::kMatrixProduct: return matrix_product(s);
+      case Op::kTranspose: return ptx_transpose(code_, lanes_, kernel_, s);
+      case Op::kMatrixProduct: return ptx_matrix_product(code_, lanes_, kernel_, s);
+      case Op::kMatrixParts: return fail("rows of matrices that are in no shared memory");
       default: break;
     }
     std::vector<std::string> lanes = values(s);
@@ -433,47 +465,6 @@ class EntryText {
     return result;
   }
 
-  void matrix_product(const Stmt& s) {
-    const MatrixShape& shape = *matrix_shape(kernel_, s);
-    const auto group = [&](int first, int count) {
-      std::string text;
-      for (int i = first; i < first + count; ++i) {
-        for (const std::string& word : lanes_.words(s.many[i])) {
-          text += concat(text.empty() ? "" : ", ", word);
-        }
-      }
-      return concat("{", text, "}");
-    };
-    const auto word = [](Type type) {
-      if (is_float(type)) return std::string(type_name(type));
-      return concat(is_signed(type) ? "s" : "u", 8 * size_of(type));
-    };
-    const int accs = shape.acc_registers(), as = shape.a_registers(), bs = shape.b_registers();
-    const std::string acc = group(0, accs), t = word(shape.acc);
-    code_.line("mma.sync.aligned.m", shape.m, "n", shape.n, "k", shape.k, ".row.col.", t, ".",
-               word(shape.a), ".", word(shape.b), ".", t, " ", acc, ", ", group(accs, as), ", ",
-               group(accs + as, bs), ", ", acc);
-  }
-
-  void transpose(const Stmt& s) {
-    const size_t n = s.many.size() / 2;
-    const Type type = kernel_.registers[s.many[0]].type;
-    std::vector<std::vector<std::string>> rows;
-    for (size_t i = 0; i < n; ++i) {
-      rows.push_back(lanes_.all(s.many[i]));
-      for (std::string& lane : rows.back()) {
-        const std::string copy = ptx_register(code_, type);
-        ptx_move(code_, type, copy, lane);
-        lane = copy;
-      }
-    }
-    for (size_t i = 0; i < n; ++i) {
-      std::vector<std::string> column;
-      for (const std::vector<std::string>& row : rows) column.push_back(row[i]);
-      lanes_.set(s.many[n + i], std::move(column));
-    }
-  }
-
   const Kernel& kernel_;
   const SimtTarget& target_;
   PtxCode code_;
@@ -482,6 +473,7 @@ class EntryText {
   IntegerRanges ranges_;
   std::vector<std::string> starts_;        // of buffers: a register, or nothing
   std::set<int> used_, written_;           // buffers, in order
+  std::vector<int> reads_;                 // of registers, in the text
   std::string own_memory_;
   int64_t items_ = 1;
   absl::Status failure_;

@@ -98,4 +98,23 @@ void PtxLanes::set(int reg, std::vector<std::string> lanes) {
   for (size_t l = 0; l < lanes.size(); ++l) ptx_move(code_, r.type, mine[l], lanes[l]);
 }
 
+void ptx_transpose(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s) {
+  const size_t n = s.many.size() / 2;
+  const Type type = kernel.registers[s.many[0]].type;
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < n; ++i) {
+    rows.push_back(lanes.all(s.many[i]));
+    for (std::string& lane : rows.back()) {
+      const std::string copy = ptx_register(code, type);
+      ptx_move(code, type, copy, lane);
+      lane = copy;
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<std::string> column;
+    for (const std::vector<std::string>& row : rows) column.push_back(row[i]);
+    lanes.set(s.many[n + i], std::move(column));
+  }
+}
+
 }  // namespace lw

@@ -17,7 +17,6 @@
 
 namespace lw {
 
-
 // Of a lane while it is computed with: 1 of a predicate.
 int ptx_bits(Type type);
 // A new register for one.
@@ -43,5 +42,8 @@ class PtxLanes {
   PtxCode& code_;
   std::vector<std::vector<std::string>> words_;
 };
+
+// Op::kTranspose.
+void ptx_transpose(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s);
 
 }  // namespace lw
