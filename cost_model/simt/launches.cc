@@ -241,7 +241,6 @@ class Group {
   }
 
   double access_bytes() const { return static_cast<double>(target_.access_bytes); }
-
   // `banks`: of local memory; else through the nearest cache.
   void move(const Wide& wide, bool banks) {
     if (banks) {
@@ -256,10 +255,9 @@ class Group {
   void work(const StageCost& cost, const Dealing& dealing) {
     if (stage_of(cost).matrix >= 0) return multiply(cost, dealing);
     const double in_step = std::ceil(busy_items(dealing) / target_.simd);
-    const Mix& mix = cost.mix;
     const double lanes = std::max(1.0, cost.lanes * std::min(1.0, cost.lanes_used));
-    const double slots = (mix.arithmetic + mix.shuffles) * lanes + mix.loads + mix.stores +
-                         kLoopSlots * cost.updates;
+    const double slots = (cost.mix.arithmetic + cost.mix.shuffles) * lanes + cost.mix.loads +
+                         cost.mix.stores + kLoopSlots * cost.updates;
     launch_.issue += of_an_item(slots, dealing) * in_step;
     // Vectors that a tile holds follow each other; tiles wait for what they load.
     const double stores = cost.body.reduces ? cost.finishes : cost.updates;
@@ -272,11 +270,13 @@ class Group {
       add(cost, dealing, access, false, where, times, in_step);
     }
     store(cost, dealing, stores, in_step);
-    const std::vector<CacheLevel>& caches = nest_.target->caches;
-    const double wait = far ? caches[0].latency_cycles : near ? caches[0].latency_cycles / 2 : 0;
-    const double updates = of_an_item(cost.updates, dealing);
+    const double cached = nest_.target->caches[0].latency_cycles;
+    const double wait = far ? cached : near ? cached / 2 : 0;
+    // Copies that are on their way while others are read are waited for together.
+    const double together = target_.async_copies ? stage_of(cost).slots : 1;
+    const double updates = of_an_item(cost.updates, dealing) / together;
     launch_.latency += updates * (wait + cost.latency_bound);
-    if (far) far_waits_ += updates;
+    far_waits_ += far ? updates : 0;
   }
 
   void store(const StageCost& cost, const Dealing& dealing, double times, double in_step) {

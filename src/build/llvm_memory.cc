@@ -253,7 +253,7 @@ void Emitter::op(const Stmt& s) {
       return store(s);
     case Op::kFence:
       return fence();
-    case Op::kBarrier:                     // of groups of one
+    case Op::kBarrier: case Op::kCommit: case Op::kLanded:  // of groups of one
       return;
     case Op::kPrefetch:
       b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
@@ -309,7 +309,7 @@ void Emitter::op(const Stmt& s) {
     case Op::kLaneMask: value = lane_mask(s, dst.lanes); break;
     case Op::kLoad: value = load(s); break;
     case Op::kHorizontal: case Op::kStore: case Op::kTranspose: case Op::kPrefetch:
-    case Op::kFence: case Op::kBarrier: break;
+    case Op::kFence: case Op::kBarrier: case Op::kCommit: case Op::kLanded: break;
   }
   CHECK(value != nullptr);
   set(s.dst, value);

@@ -61,9 +61,14 @@ class GroupWalk {
   }
 
   std::string op(const Stmt& s, const std::string& path) {
-    if (s.op == Op::kBarrier) {
-      if (!in_group_) return path + " barrier: a barrier must stand in a parallel loop";
-      if (apart_) return path + " barrier: items may part at a condition around the barrier";
+    if (is_barrier(s.op) || s.op == Op::kCommit) {
+      const std::string_view word = word_of(s);
+      if (!in_group_) {
+        return concat(path, " ", word, ": a ", word, " must stand in a parallel loop");
+      }
+      if (apart_) {
+        return concat(path, " ", word, ": items may part at a condition around the ", word);
+      }
     }
     if (exchanges_registers(s.op)) {
       const std::string_view word = word_of(s);

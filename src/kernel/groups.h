@@ -23,6 +23,7 @@ class ItemValues {
 };
 
 // Whether the items of a sub-group come to it together and leave each other registers.
+inline bool is_barrier(Op op) { return op == Op::kBarrier || op == Op::kLanded; }
 inline bool exchanges_registers(Op op) {
   return op == Op::kAcross || op == Op::kMatrixProduct || op == Op::kMatrixParts;
 }

@@ -68,6 +68,9 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
         break;
       case Field::kStride: hash = hash_combine(hash, s.stride); break;
       case Field::kLocality: hash = hash_combine(hash, s.integer); break;
+      case Field::kOnItsWay:
+        if (s.on_its_way) hash = hash_combine(hash, 1);
+        break;
       case Field::kMany: case Field::kBlock: case Field::kGiven:
         for (int r : s.many) hash = hash_combine(hash, r);
         break;

@@ -18,7 +18,8 @@
 //   a group            is an iteration of a parallel For of several `items`, which all run its body
 //                      side by side, each with variables, registers and private buffers of its own.
 //                      Managed buffers are the group's. kItem is an item's number; what one item
-//                      writes another sees after a kBarrier, at which all of them arrive: it stands
+//                      writes another sees after a kBarrier or a kLanded, at which all of them
+//                      arrive: it stands
 //                      under no condition, and in no loop, that items may see differently; nor does
 //                      a kAcross, a kMatrixProduct or a kMatrixParts, by which the items of a
 //                      sub-group exchange registers, and which order no accesses.
@@ -123,6 +124,7 @@ enum class Op : uint8_t {
   kSlide,                                  // dst lane l = lane l + `integer` of a and then b, which
                                            // follows it: 0 < `integer` < lanes
   kBarrier,                                // of a group's items; they see what others wrote before it
+                                           // (but for what is on its way)
   kAcross,                                 // dst = a's lanes, each combined by `reduce` with those
                                            // that a sub-group's other items have: `integer` items
                                            // that follow each other, from a multiple of it on
@@ -138,8 +140,11 @@ enum class Op : uint8_t {
                                            // row g, of n lanes, g and t as for kMatrixProduct; or,
                                            // where `integer` is 1, row 2 t + l of column g, of
                                            // elements of two bytes
+  kCommit,                                 // ends a set of an item's stores that go on their way
+  kLanded,                                 // all sets but the newest `integer` of each item are in
+                                           // memory; then as a kBarrier
 };
-inline constexpr int kOps = static_cast<int>(Op::kMatrixParts) + 1;  // the last; rows: kernel/ops.cc
+inline constexpr int kOps = static_cast<int>(Op::kLanded) + 1;  // the last; rows: kernel/ops.cc
 
 // Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
 struct View {
@@ -232,12 +237,19 @@ struct Stmt {
   int64_t stride = 0;                      // elements between lanes: 0 same element for all (load
                                            // of a scalar, broadcast), 1 contiguous, else strided
   bool non_temporal = false;               // kStore; honoured where alignment allows
+  bool on_its_way = false;                 // kStore, to a group's memory: done at some time before
+                                           // the kLanded that covers it, until when nobody else may
+                                           // touch the place; of what a load in front of it reads,
+                                           // at the same time, from memory that nobody writes
   double number = 0;
   int64_t integer = 0;
   std::vector<int> many;                   // kTranspose, kInterleave, kMatrix...
 
   std::shared_ptr<const Block> block;      // kBlock
 };
+
+// Sets of an item's stores that may be on their way.
+inline constexpr int64_t kMostOnTheirWay = 64;
 
 struct Kernel {
   std::string name;

@@ -129,6 +129,19 @@ const char* load(O o) {
                 unless(o.s.stride == 0, "a gather has stride 0")});
 }
 
+bool goes_whole(O o) {
+  return o.s.mask < 0 && (o.s.stride == 1 || o.src(0).lanes == 1) &&
+         o.kernel.buffers[o.s.buffer].scope == Scope::kManaged;
+}
+
+const char* store(O o) {
+  const bool apart = o.s.stride != 0 || o.src(0).lanes == 1;
+  return first({access(o, o.src(0)), unless(o.s.indices < 0, "there are no scattered stores"),
+                unless(apart, "lanes write the same element"),
+                unless(!o.s.on_its_way || goes_whole(o),
+                       "only whole vectors go on their way, to a group's memory")});
+}
+
 }  // namespace
 
 const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s) {
@@ -186,11 +199,8 @@ constexpr OpRow kOpRows[kOps] = {
     {Op::kInterleave, "interleave", true, 0, {kMany}, interleave},
     {Op::kDot, "dot", true, 3, {kSources}, dot},
     {Op::kLoad, "load", true, 0, {kPlace, kStride, kMask, kIndices}, load},
-    {Op::kStore, "store", false, 0, {kPlace, kStored, kStride, kMask, kNonTemporal}, [](O o) {
-      const bool apart = o.s.stride != 0 || o.src(0).lanes == 1;
-      return first({access(o, o.src(0)), unless(o.s.indices < 0, "there are no scattered stores"),
-                    unless(apart, "lanes write the same element")});
-    }},
+    {Op::kStore, "store", false, 0, {kPlace, kStored, kStride, kMask, kNonTemporal, kOnItsWay},
+     store},
     {Op::kPrefetch, "prefetch", false, 0, {kPlace, kLocality}, [](O o) {
       return unless(o.s.integer >= 1 && o.s.integer <= 3, "the locality must be 1, 2 or 3");
     }},
@@ -212,6 +222,10 @@ constexpr OpRow kOpRows[kOps] = {
       return unless(matrix_shape(o.kernel, o.s) != nullptr, "no product of matrices like these");
     }},
     {Op::kMatrixParts, "matparts", false, 1, {kSlid, kGiven}, matrix_parts},
+    {Op::kCommit, "commit", false, 0, {}, nullptr},
+    {Op::kLanded, "landed", false, 0, {kSlid}, [](O o) {
+      return unless(o.s.integer >= 0 && o.s.integer <= kMostOnTheirWay, "sets that cannot be");
+    }},
 };
 static_assert(in_order(kOpRows));
 

@@ -21,6 +21,7 @@ enum class Field : uint8_t {
   kIndex, kPlace,                          // 16*v0 + 4; A[16*v0 + 4]
   kStored,                                 // = r1: srcs[0], which goes to memory
   kStride, kMask, kIndices, kNonTemporal,  // stride 1; mask r1, indices r1, nt: where set
+  kOnItsWay,                               // async: where set
   kLocality,                               // locality 2: `integer`
   kReduce,                                 // sum
   kMany, kBlock, kGiven,                   // r1, r2; r1 -> r2; -> r1, r2: `many`, sources and

@@ -403,6 +403,7 @@ class Parser {
         if (accept("indices")) s->indices = reg();
         break;
       case Field::kNonTemporal: s->non_temporal = accept("nt"); break;
+      case Field::kOnItsWay: s->on_its_way = accept("async"); break;
       case Field::kLocality:
         expect("locality");
         s->integer = integer();

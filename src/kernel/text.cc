@@ -235,6 +235,9 @@ class Printer {
       case Field::kNonTemporal:
         if (s.non_temporal) text_ += " nt";
         break;
+      case Field::kOnItsWay:
+        if (s.on_its_way) text_ += " async";
+        break;
       case Field::kLocality: append(&text_, " locality ", s.integer); break;
       case Field::kReduce:
         append(&text_, " ", kReduceWords[static_cast<int>(s.reduce)]);

@@ -294,7 +294,7 @@ class Verifier {
                std::all_of(half, s.many.end(), there_is);
       case Field::kGiven: return std::all_of(s.many.begin(), s.many.end(), there_is);
       case Field::kNone: case Field::kConstant: case Field::kStride: case Field::kNonTemporal:
-      case Field::kLocality: case Field::kReduce:
+      case Field::kLocality: case Field::kReduce: case Field::kOnItsWay:
         return true;
     }
     return true;

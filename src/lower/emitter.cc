@@ -23,6 +23,13 @@ Stmt& Emitter::emit(Stmt&& stmt) {
   return out->back();
 }
 
+void Emitter::emit(Op op, int64_t integer) {
+  Stmt stmt;
+  stmt.op = op;
+  stmt.integer = integer;
+  emit(std::move(stmt));
+}
+
 void Emitter::emit_into(std::vector<Stmt>& list, absl::FunctionRef<void()> body) {
   std::vector<Stmt>* const outside = out;
   out = &list;

@@ -85,6 +85,7 @@ struct Emitter {
   const Tensor& tensor(int t) const { return nest.program->tensors[t]; }
 
   Stmt& emit(Stmt&& stmt);
+  void emit(Op op, int64_t integer = 0);   // without registers
   // What `body` emits goes into the list.
   void emit_into(std::vector<Stmt>& list, absl::FunctionRef<void()> body);
   void count(int64_t more);                // statements, made or not; too many: a failure

@@ -298,4 +298,33 @@ bool unrolls_window(Emitter& e, const std::vector<Guard>& guards,
   });
 }
 
+namespace {
+
+// The guard's index divided, where it decides by a quotient or a remainder: known to all that is
+// emitted until it is popped.
+const Emitter::Quotient& divided(Emitter& e, const Affine& index, int64_t divisor) {
+  for (const Emitter::Quotient& known : e.quotients) {
+    if (known.of == index && known.divisor == divisor) return known;
+  }
+  const Affine quotient = e.emit_int(Stmt::IntOp::kDiv, index, {}, divisor);
+  const Affine remainder = e.emit_int(Stmt::IntOp::kMod, index, {}, divisor);
+  e.quotients.push_back({index, divisor, quotient, remainder});
+  return e.quotients.back();
+}
+
+}  // namespace
+
+std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRange& range) {
+  const Affine last = affine(guard.extent - 1);
+  if (guard.multiple) return {divided(e, range.lo, guard.divisor).remainder * -1};
+  if (guard.divisor == 1) return {range.lo, last - range.hi};
+  const Affine at = divided(e, range.lo, guard.divisor).quotient;
+  return {at, last - at};
+}
+
+std::vector<Affine> some_of(const Guard& guard, const GuardRange& range) {
+  if (guard.multiple || guard.divisor > 1) return {};
+  return {range.hi, affine(guard.extent - 1) - range.lo};
+}
+
 }  // namespace lw::lowering

@@ -88,6 +88,11 @@ struct GuardRange {
 GuardRange range_of_guard(const Emitter& e, const Guard& guard,
                           const std::vector<AxisState>& axes);
 
+// What must be >= 0 where the guard lets all points of the range count; where some may. Divisions that
+// it emits stay in Emitter::quotients.
+std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRange& range);
+std::vector<Affine> some_of(const Guard& guard, const GuardRange& range);
+
 // The iterations [first, last) of a loop over `count` tiles of `tile` points of `axis` in which
 // every guard is satisfied, where guards that the tile's points differ in leave only few outside.
 // Otherwise all are one kind: {0, count}. `axes`: as they are outside the loop.

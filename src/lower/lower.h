@@ -17,6 +17,7 @@ namespace lw {
 struct LowerOptions {
   int64_t max_statements = 16000;         // times more for programs of many stages, or large ones
   int64_t max_workspace_bytes = int64_t{1} << 32;
+  bool async_copies = false;              // the family's to set: copies in slots go on their way
 };
 absl::StatusOr<Kernel> lower(const Nest& nest, const LowerOptions& options = {});
 

@@ -103,11 +103,13 @@ constexpr const char* kWholeMatrices[] = {
     })"};
 
 struct PrintedTally {
-  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, assembled = 0, spilled = 0;
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0;
+  int assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
-                "%d of rows, %d assembled, %d of them spill\n",
-                programs, kernels, groups, matrices, rows, assembled, spilled);
+                "%d of rows, %d of copies on their way, %d assembled, %d of them spill\n",
+                programs, kernels, groups, matrices, rows, rings, assembled,
+                spilled);
   }
 };
 
@@ -128,6 +130,7 @@ class Printed {
       tally_.groups += has_groups(drawn->kernel);
       tally_.matrices += has_op(drawn->kernel.body, Op::kMatrixProduct);
       tally_.rows += has_op(drawn->kernel.body, Op::kMatrixParts);
+      tally_.rings += has_op(drawn->kernel.body, Op::kLanded);
       hold_kernel(held, *target, *drawn);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -204,6 +207,7 @@ TEST(PrintedKernels, ReadRowsForEachOther) {
     for (int n = 0; n < 4; ++n) printed.hold(*held, either_gpu(rng), rng);
   }
   EXPECT_GT(printed.tally().rows, 0);
+  EXPECT_GT(printed.tally().rings, 0);
 }
 
 }  // namespace

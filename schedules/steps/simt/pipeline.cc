@@ -1,8 +1,10 @@
 // pipeline(C; 2)
 //   before  A.copy[..] at C k.0.0, in memory 0      after  A.copy[..] at C k.0.0, in memory 0 x2
 // The copies that items share at serial loops of C have several slots, which take turns: while one
-// is read the next iteration's is fetched into another, and the items meet once an iteration. 1:
-// one slot, they meet before it is read and before it is overwritten.
+// is read what later iterations read is fetched into the others, and the items meet once an
+// iteration. 1: one slot, they meet before it is read and before it is overwritten. Where a machine
+// copies while its items go on, up to four slots' copies but one are on their way; elsewhere there
+// are two.
 #include "schedules/copy_bytes.h"
 #include "schedules/domains.h"
 #include "schedules/legality.h"
@@ -13,7 +15,8 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kSlotCounts = 2;         // 1 to so many
+// 1 to so many.
+int64_t most_slots(const Nest& nest) { return simt(*nest.target).async_copies ? 4 : 2; }
 
 bool takes_turns(const Nest& nest, int stage, const Stage& copy) {
   if (copy.place != Place::kAt || copy.host != stage || copy.memory < 0) return false;
@@ -26,7 +29,7 @@ bool takes_turns(const Nest& nest, int stage, const Stage& copy) {
 absl::Status apply_pipeline(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
   const int64_t slots = step.numbers[0];
-  if (slots < 1 || slots > kSlotCounts) return infeasible(concat(slots, " slots"));
+  if (slots < 1 || slots > most_slots(nest)) return infeasible(concat(slots, " slots"));
   if (slots == 1) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
   bool any = false;
@@ -45,7 +48,7 @@ absl::Status apply_pipeline(Nest& nest, const Step& step) {
 
 std::vector<Decision> pipeline_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{1}};
-  for (int64_t slots = 2; slots <= kSlotCounts; ++slots) {
+  for (int64_t slots = 2; slots <= most_slots(nest); ++slots) {
     if (applies(nest, step, {slots})) domain.push_back({slots});
   }
   return domain;

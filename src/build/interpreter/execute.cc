@@ -1,17 +1,16 @@
-// Values of one operation come from src/build/interpreter/lanes.h; what remains here is order and memory.
+// Values of one operation come from lanes.h; what remains here is order and memory.
 #include "src/build/interpreter/execute.h"
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "src/base/check.h"
-#include "src/base/rng.h"
 #include "src/build/interpreter/interpret_block.h"
 #include "src/build/interpreter/lanes.h"
+#include "src/build/interpreter/lockstep.h"
 #include "src/build/interpreter/matrix_tile.h"
 #include "src/expr/element.h"
 #include "src/expr/scalar.h"
@@ -37,40 +36,6 @@ struct Run {
   void* const* arguments;
   const Execution& execution;
 };
-
-// Numbers below `count` in the order of the run. `stream`: one's draws are independent of another's.
-class Sequence {
- public:
-  Sequence(const ItemOrder& order, int64_t count, uint64_t stream)
-      : order_(order), rng_(Rng(order.seed).split(stream)), numbers_(count) {
-    std::iota(numbers_.begin(), numbers_.end(), int64_t{0});
-    if (order.kind == ItemOrder::Kind::kDescending) std::reverse(numbers_.begin(), numbers_.end());
-  }
-  const std::vector<int64_t>& next() {
-    if (order_.kind == ItemOrder::Kind::kShuffled) rng_.shuffle(&numbers_);
-    return numbers_;
-  }
-
- private:
-  const ItemOrder& order_;
-  Rng rng_;
-  std::vector<int64_t> numbers_;
-};
-
-// Adds the statements in which items meet, at a barrier or to exchange registers, and says whether
-// there are any.
-bool find_meetings(const std::vector<Stmt>& list, absl::flat_hash_set<const Stmt*>* with) {
-  bool any = false;
-  for (const Stmt& s : list) {
-    const bool own =
-        s.kind == Stmt::Kind::kOp && (s.op == Op::kBarrier || exchanges_registers(s.op));
-    const bool body = find_meetings(s.body, with), otherwise = find_meetings(s.otherwise, with);
-    if (!own && !body && !otherwise) continue;
-    with->insert(&s);
-    any = true;
-  }
-  return any;
-}
 
 // One worker's or one item's view of a running kernel.
 class Activation {
@@ -159,6 +124,7 @@ class Activation {
     }
     if (run.execution.watch != nullptr) run.execution.watch->begin_group(index);
     run_together(group, c.loop->body);
+    for (const Activation& frame : group.items) frame.expect_landed();
   }
 
   void begin(const Closure& closure, int64_t index, int64_t item) {
@@ -192,6 +158,7 @@ class Activation {
       if (s.op == Op::kAcross) return exchange(group, s);
       if (s.op == Op::kMatrixProduct) return multiply(group, s);
       if (s.op == Op::kMatrixParts) return hand_out(group, s);
+      if (s.op == Op::kLanded) return land(group, s);
       if (watch != nullptr) watch->barrier();
       return;
     }
@@ -248,27 +215,28 @@ class Activation {
 
   // The rows of each sub-group's matrices, to whom their parts are.
   static void hand_out(Group& group, const Stmt& s) {
-    const size_t lanes =
-        static_cast<size_t>(group.items[0].kernel_.registers[s.many[0]].lanes);
+    const int lanes = group.items[0].kernel_.registers[s.many[0]].lanes;
     for (size_t first = 0; first < group.items.size(); first += kMatrixItems) {
-      const auto row = [&](size_t matrix, size_t of) -> const Lanes& {
-        return group.items[first + matrix * kMatrixRows + of].registers_[s.srcs[0]];
-      };
-      std::vector<Lanes> parts;
-      for (size_t item = 0; item < kMatrixItems; ++item) {
-        const size_t g = item / 4, at = item % 4 * lanes;
-        for (size_t matrix = 0; matrix < s.many.size(); ++matrix) {
-          Lanes& part = parts.emplace_back();
-          for (size_t l = at; l < at + lanes; ++l) {
-            part.push_back(s.integer == 0 ? row(matrix, g)[l] : row(matrix, l)[g]);
-          }
-        }
-      }
+      const std::vector<Lanes> parts = parts_of_rows(
+          [&](int64_t item) -> const Lanes& {
+            return group.items[first + item].registers_[s.srcs[0]];
+          },
+          lanes, s.integer == 1);
       for (size_t n = 0; n < parts.size(); ++n) {
         const size_t item = n / s.many.size(), matrix = n % s.many.size();
-        group.items[first + item].registers_[s.many[matrix]] = std::move(parts[n]);
+        group.items[first + item].registers_[s.many[matrix]] = parts[n];
       }
     }
+  }
+
+  // What items copied while they went on, but for their newest sets; then they meet.
+  static void land(Group& group, const Stmt& s) {
+    for (size_t item = 0; item < group.items.size(); ++item) {
+      Activation& frame = group.items[item];
+      if (frame.watch_ != nullptr) frame.watch_->begin_item(static_cast<int64_t>(item));
+      frame.land(s);
+    }
+    if (ExecutionWatch* watch = group.items[0].watch_; watch != nullptr) watch->barrier();
   }
 
   void run_parallel(const Stmt& s) {
@@ -311,9 +279,17 @@ class Activation {
 
   // ---------------------------------------------------------------------------- memory
 
+  using Way = ExecutionWatch::Way;
+  struct OnItsWay {
+    const Stmt* stmt;
+    int64_t index;
+    Lane value;
+  };
+
   // Whether the statement may touch the element of its buffer.
-  bool allowed(const Stmt& s, int64_t index, bool write, bool changes = false) const {
-    if (watch_ != nullptr) return watch_->access({s, s.buffer, index, write, changes});
+  bool allowed(const Stmt& s, int64_t index, bool write, bool changes = false,
+               ExecutionWatch::Way way = ExecutionWatch::Way::kNone) const {
+    if (watch_ != nullptr) return watch_->access({s, s.buffer, index, write, changes, way});
     CHECK(inside(s, index));
     return true;
   }
@@ -331,7 +307,8 @@ class Activation {
     return lane;
   }
 
-  void write(const Stmt& s, int64_t index, Lane lane) {
+  void write(const Stmt& s, int64_t index, Lane lane,
+             ExecutionWatch::Way way = ExecutionWatch::Way::kNone) {
     const Type type = kernel_.buffers[s.buffer].type;
     std::byte value[sizeof(int64_t)];
     if (is_float(type)) store_element(type, value, 0, lane.number);
@@ -340,7 +317,7 @@ class Activation {
     const auto there = [&] { return bases_[s.buffer] + index * size_of(type); };
     const bool changes =
         watch_ != nullptr && (!inside(s, index) || std::memcmp(there(), value, size) != 0);
-    if (allowed(s, index, true, changes)) std::memcpy(there(), value, size);
+    if (allowed(s, index, true, changes, way)) std::memcpy(there(), value, size);
   }
 
   Lane load(const Stmt& s, int64_t index, size_t l) const {
@@ -353,7 +330,25 @@ class Activation {
     const Lanes& src = registers_[s.srcs[0]];
     for (size_t l = 0; l < src.size(); ++l) {
       if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
-      write(s, index + static_cast<int64_t>(l) * s.stride, src[l]);
+      const int64_t at = index + static_cast<int64_t>(l) * s.stride;
+      if (!s.on_its_way) write(s, at, src[l]);
+      else if (allowed(s, at, true, true, Way::kBegins)) sets_.back().push_back({&s, at, src[l]});
+    }
+  }
+
+  // As late as may be: what is touched too early shows.
+  void commit(const Stmt&) { sets_.emplace_back(); }
+  void land(const Stmt& s) {
+    while (static_cast<int64_t>(sets_.size()) - 1 > s.integer) {
+      for (const OnItsWay& store : sets_.front()) {
+        write(*store.stmt, store.index, store.value, Way::kEnds);
+      }
+      sets_.pop_front();
+    }
+  }
+  void expect_landed() const {
+    for (const std::vector<OnItsWay>& set : sets_) {
+      if (watch_ != nullptr && !set.empty()) return watch_->never_landed(*set[0].stmt);
     }
   }
 
@@ -456,6 +451,8 @@ class Activation {
         {Op::kAcross, [](const At& at) { return at(0); }},  // of a sub-group of one
         {Op::kMatrixProduct, nullptr},     // of a group
         {Op::kMatrixParts, nullptr},
+        {Op::kCommit, nullptr, &Activation::commit},
+        {Op::kLanded, nullptr, &Activation::land},
     };
     static_assert(in_order(kRuns));
     const OpRun& row = kRuns[static_cast<int>(s.op)];
@@ -477,6 +474,7 @@ class Activation {
   std::vector<int64_t> variables_;
   std::vector<Lanes> registers_;
   Lanes made_;                             // a register's lanes until all are made
+  std::deque<std::vector<OnItsWay>> sets_ = {{}};  // the last is not yet committed
 };
 
 }  // namespace

@@ -25,12 +25,15 @@ struct ItemOrder {
 // What an execution asks and tells.
 class ExecutionWatch {
  public:
+  // Of a store that is on its way: it begins or ends.
+  enum class Way : uint8_t { kNone, kBegins, kEnds };
   struct Access {
     const Stmt& stmt;
     int buffer;
     int64_t element;
     bool write;
     bool changes;                          // what is written is not what is there
+    Way way = Way::kNone;
   };
   virtual ~ExecutionWatch() = default;
   // Whether it may be done; if not, a load gives zero. Nothing else says whether it is in bounds.
@@ -41,6 +44,7 @@ class ExecutionWatch {
   virtual void begin_item(int64_t item) = 0;       // what follows is this item's, of the group
   virtual void barrier() = 0;                      // all items have arrived
   virtual void diverged(const Stmt& branch, int64_t one, int64_t other) = 0;  // around a barrier
+  virtual void never_landed(const Stmt& store) = 0;  // where the group ends
   virtual bool stopped() const = 0;                // nothing more is to be run
 };
 

@@ -64,4 +64,20 @@ class MatrixTile {
   std::vector<Lane> a_, b_, acc_;          // row-major
 };
 
+// Op::kMatrixParts of a sub-group: `row(item)` has what the item read; a part has so many lanes.
+// For each item its part of each of the four matrices.
+std::vector<Lanes> parts_of_rows(const auto& row, int lanes, bool transposed) {
+  std::vector<Lanes> parts;
+  for (int64_t item = 0; item < kMatrixItems; ++item) {
+    const int64_t g = item / 4, at = item % 4 * lanes;
+    for (int64_t first = 0; first < kMatrixItems; first += kMatrixRows) {
+      Lanes& part = parts.emplace_back();
+      for (int64_t l = at; l < at + lanes; ++l) {
+        part.push_back(transposed ? row(first + l)[g] : row(first + g)[l]);
+      }
+    }
+  }
+  return parts;
+}
+
 }  // namespace lw

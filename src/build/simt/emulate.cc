@@ -27,6 +27,7 @@ struct Touch {
 // write which meets some read meets one of these.
 struct Cell {
   Touch write, read, beside, before;       // beside: another item's; before: another group's
+  int32_t on_their_way = 0;                // stores
 };
 
 // Memory that buffers share, in units as small as the smallest element.
@@ -107,11 +108,17 @@ class RaceDetector : public ExecutionWatch {
   }
   void begin_item(int64_t item) override { now_.item = static_cast<int32_t>(item); }
   void barrier() override { ++now_.phase; }
+  void never_landed(const Stmt& store) override {
+    now_.stmt = numbers_.at(&store);
+    fail(concat("what ", paths_[now_.stmt], " '", text_of(store), "' stores is on its way where group ",
+                now_.group, " ends"));
+  }
   void diverged(const Stmt& branch, int64_t one, int64_t other) override {
     now_.stmt = numbers_.at(&branch);
     fail(concat("items ", one, " and ", other, " of group ", now_.group, " part at ",
                 paths_[now_.stmt], ", around ",
-                has_op({branch}, Op::kBarrier) ? "a barrier" : "an exchange of registers"));
+                has_op({branch}, Op::kBarrier) || has_op({branch}, Op::kLanded)
+                    ? "a barrier" : "an exchange of registers"));
   }
 
  private:
@@ -179,14 +186,23 @@ class RaceDetector : public ExecutionWatch {
     return false;
   }
 
+  bool too_early(const Buffer& b, const Access& access, const Touch& begun) {
+    fail(concat(who(now_), access.write ? " writes " : " reads ", b.name, "[", access.element,
+                "] while it is on its way, from ", who(begun)));
+    return false;
+  }
+
   bool touch(Cell& cell, const Buffer& b, const Access& access) {
     const bool managed = b.scope == Scope::kManaged;
     // What earlier groups did to a group's memory they did to another.
-    if (managed && cell.write.phase < group_began_) cell.write = {};
+    if (managed && cell.write.phase < group_began_) cell.write = {}, cell.on_their_way = 0;
     if (managed && cell.read.phase < group_began_) cell.read = cell.beside = cell.before = {};
     if (!access.write && b.scope != Scope::kArgument && cell.write.phase == 0) {
       return unwritten(b, access);
     }
+    if (access.way == Way::kEnds) --cell.on_their_way;
+    else if (access.way == Way::kBegins) ++cell.on_their_way;
+    else if (cell.on_their_way > 0) return too_early(b, access, cell.write);
     // Vectors at a row's end overlap those before them: nobody sees which of two groups that write
     // the same came first.
     const bool same = access.write && !access.changes && cell.write.group != now_.group;

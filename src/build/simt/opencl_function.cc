@@ -340,9 +340,10 @@ class Function {
 
   void operation(const Stmt& s) {
     switch (s.op) {
-      case Op::kFence: return;
+      case Op::kFence: case Op::kCommit: return;
       case Op::kPrefetch: return prefetch(s);
-      case Op::kBarrier: return line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
+      case Op::kBarrier: case Op::kLanded:
+        return line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return transpose(s);
       case Op::kMatrixProduct: case Op::kMatrixParts:

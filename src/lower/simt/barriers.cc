@@ -277,7 +277,7 @@ class Placer {
     for (size_t i = 0; i < list.size(); ++i) {
       drop_superfluous(list[i].body);
       drop_superfluous(list[i].otherwise);
-      if (list[i].kind != Kind::kBarrier) continue;
+      if (list[i].kind != Kind::kBarrier || list[i].stays) continue;
       const Section barrier = list[i];
       list.erase(list.begin() + static_cast<int64_t>(i));
       if (is_parted(group_.sections)) --i;
@@ -303,6 +303,7 @@ void take_out(std::vector<Stmt>& list) {
 void put_in(const Sections& sections, std::vector<Stmt>& list) {
   for (auto s = sections.rbegin(); s != sections.rend(); ++s) {
     if (s->kind == Kind::kBarrier) {
+      if (s->stays) continue;
       Stmt barrier;
       barrier.op = Op::kBarrier;
       list.insert(list.begin() + static_cast<int64_t>(s->at), std::move(barrier));

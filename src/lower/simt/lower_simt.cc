@@ -103,7 +103,9 @@ void place_local(Kernel& kernel, const std::vector<std::vector<bool>>& used) {
 absl::StatusOr<Kernel> lower_simt(const Nest& nest, const LowerOptions& options) {
   const SimtTarget& target = simt(*nest.target);
   RETURN_IF_ERROR(check_dealt(nest));
-  ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, options));
+  LowerOptions own = options;
+  own.async_copies = target.async_copies;
+  ASSIGN_OR_RETURN(Kernel kernel, lower_tiles(nest, own));
   hoist(kernel);
   std::vector<std::vector<bool>> used;     // by each launch
   for (const Stmt& launch : kernel.body) {

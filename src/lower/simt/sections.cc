@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/groups.h"
+#include "src/lower/statements.h"
 
 namespace lw::lowering {
 namespace {
@@ -55,6 +56,10 @@ class Cutter {
     for (size_t i = 0; i < list.size(); ++i) {
       const Stmt& s = list[i];
       if (s.kind == Stmt::Kind::kInt || s.kind == Stmt::Kind::kFor) values_.define(s);
+      if (is_op(s, Op::kLanded)) {
+        sections.push_back({.kind = Section::Kind::kBarrier, .at = i, .stays = true});
+        open = false;
+      }
       if (accesses(s) == 0) continue;
       if (is_access(s)) {
         const bool write = s.op == Op::kStore;

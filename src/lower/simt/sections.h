@@ -15,6 +15,7 @@ struct Section {
   int symbol = -1;                         // kLoop: the iteration; `other`: another one of them
   int other = -1;
   int64_t count = 1;
+  bool stays = false;                      // kBarrier: the program has it already, a kLanded
   bool apart = false;                      // kBranch: items may take different sides
   std::vector<std::pair<int, Interval>> within = {};  // kBranch: of loops' symbols, in the body
   std::vector<Section> body = {}, otherwise = {};  // kLoop: body; kBranch: both
@@ -26,7 +27,7 @@ struct Group {
   std::vector<Section> sections;
 };
 
-// Of a parallel loop of several items, in which no barriers stand.
+// Of a parallel loop of several items, in which no kBarrier stands.
 Group sections_of(const Kernel& kernel, const Stmt& loop);
 
 }  // namespace lw::lowering

@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/lower/tiles/matrices.h"
 #include "src/lower/tiles/rows.h"
+#include "src/lower/tiles/send.h"
 #include "src/lower/tiles/tile.h"
 
 namespace lw::lowering {
@@ -252,33 +253,50 @@ void attached(Frame& f, const Loop& loop) {
   emit_attached(f.e, f.s, loop.name, {f.axes, group, f.iteration, slots});
 }
 
-// Whether copies at the loop take turns in several slots.
-bool has_slots(const Frame& f, const Loop& loop) {
-  const std::vector<Stage>& stages = f.e.nest.stages;
-  return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) {
-    return s.place == Place::kAt && s.host == f.s && s.loop == loop.name && s.slots > 1;
-  });
+// Slots in which copies at the loop take turns.
+int64_t slots_at(const Frame& f, const Loop& loop) {
+  int64_t most = 1;
+  for (const Stage& s : f.e.nest.stages) {
+    const bool here = s.place == Place::kAt && s.host == f.s && s.loop == loop.name;
+    if (here) most = std::max<int64_t>(most, s.slots);
+  }
+  return most;
 }
 
 // What an iteration of the loop, whose tile starts there, needs in slots.
 void fetch_ahead(Frame& f, const Loop& loop, const Affine& iteration, const Affine& start) {
-  instance(f, loop.parts[0], {iteration, start, loop.parts[0].tile}, [&] {
-    f.slots = AtLoop::Slots::kAhead;
-    attached(f, loop);
+  std::vector<Stmt> fetch;
+  f.e.emit_into(fetch, [&] {
+    instance(f, loop.parts[0], {iteration, start, loop.parts[0].tile}, [&] {
+      f.slots = AtLoop::Slots::kAhead;
+      attached(f, loop);
+    });
   });
+  if (f.e.options.async_copies) send(f.e.kernel, fetch);
+  for (Stmt& s : fetch) f.e.out->push_back(std::move(s));
 }
 
-// The loop's full tiles: each iteration first fetches what the next one needs.
+// The loop's full tiles: each iteration first fetches what a later one needs: the next or, where
+// copies go on their way, the one that takes the slot of the last.
 void loop_ahead(Frame& f, const Loop& loop, int64_t count,
                 const std::function<void(const Affine&)>& full_tile) {
   Emitter& e = f.e;
-  fetch_ahead(f, loop, affine(0), affine(0));
+  const int64_t ahead = e.options.async_copies ? slots_at(f, loop) - 1 : 1;
+  for (int64_t v = 0; v < ahead; ++v) {
+    if (v < count) fetch_ahead(f, loop, affine(v), affine(v * loop.parts[0].tile));
+    if (e.options.async_copies) e.emit(Op::kCommit);
+  }
   counted(f, count, false, [&](const Affine& v) {
-    only_where(e, {affine(count - 2) - v}, [&] {
-      // Says what the branch knows.
-      const Affine next = e.emit_int(Stmt::IntOp::kMin, v + affine(1), affine(count - 1), 1);
-      fetch_ahead(f, loop, v + affine(1), next * loop.parts[0].tile);
-    });
+    if (e.options.async_copies) e.emit(Op::kLanded, ahead - 1);
+    if (count > ahead) {
+      only_where(e, {affine(count - 1 - ahead) - v}, [&] {
+        // Says what the branch knows.
+        const Affine next =
+            e.emit_int(Stmt::IntOp::kMin, v + affine(ahead), affine(count - 1), 1);
+        fetch_ahead(f, loop, v + affine(ahead), next * loop.parts[0].tile);
+      });
+    }
+    if (e.options.async_copies) e.emit(Op::kCommit);
     full_tile(v);
   });
 }
@@ -296,7 +314,7 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
     });
     return;
   }
-  const bool ahead = t.full > 1 && has_slots(f, loop);
+  const bool ahead = t.full > 1 && slots_at(f, loop) > 1;
   const auto full_tile = [&](const Affine& v) {
     instance(f, part, {v, v * t.tile, t.tile}, [&] {
       if (ahead) f.slots = AtLoop::Slots::kThere;
@@ -333,33 +351,6 @@ bool moves(const Frame& f, int l, const Guard& guard) {
     }
   }
   return false;
-}
-
-// The guard's index divided, where it decides by a quotient or a remainder: known to all that is
-// emitted until it is popped.
-const Emitter::Quotient& quotient_of(Emitter& e, const Affine& index, int64_t divisor) {
-  for (const Emitter::Quotient& known : e.quotients) {
-    if (known.of == index && known.divisor == divisor) return known;
-  }
-  const Affine quotient = e.emit_int(Stmt::IntOp::kDiv, index, {}, divisor);
-  const Affine remainder = e.emit_int(Stmt::IntOp::kMod, index, {}, divisor);
-  e.quotients.push_back({index, divisor, quotient, remainder});
-  return e.quotients.back();
-}
-
-// What must be >= 0 where the guard lets all points of the frame count.
-std::vector<Affine> conditions_of(Emitter& e, const Guard& guard, const GuardRange& range) {
-  const Affine last = affine(guard.extent - 1);
-  if (guard.multiple) return {quotient_of(e, range.lo, guard.divisor).remainder * -1};
-  if (guard.divisor == 1) return {range.lo, last - range.hi};
-  const Affine at = quotient_of(e, range.lo, guard.divisor).quotient;
-  return {at, last - at};
-}
-
-// What must be >= 0 where some may count.
-std::vector<Affine> some_of(const Guard& guard, const GuardRange& range) {
-  if (guard.multiple || guard.divisor > 1) return {};
-  return {range.hi, affine(guard.extent - 1) - range.lo};
 }
 
 void decide(Frame& f, int l, size_t g, const Body& body);
@@ -432,9 +423,7 @@ void run_loops(Frame& f, int l, const Accumulators& accumulators) {
     }
     // Taps share what they read with their neighbours, but the tile leaves no registers to hold it.
     for (int64_t v = 0; v < t.full; ++v) {
-      Stmt fence;
-      fence.op = Op::kFence;
-      f.e.emit(std::move(fence));
+      f.e.emit(Op::kFence);
       instance(f, loop.parts[0], {affine(v), affine(v * t.tile), t.tile}, body);
     }
   });

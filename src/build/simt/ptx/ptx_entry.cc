@@ -140,7 +140,7 @@ class EntryText {
       case Scope::kPrivate: return "local";
       case Scope::kManaged: return kPtxSharedSpace;
       case Scope::kArgument: case Scope::kPacked:
-        return loads && written_.count(b) == 0 ? "global.nc" : "global";
+        return loads && written_.count(b) == 0 ? kPtxConstantSpace : "global";
       default: return "global";
     }
   }
@@ -251,23 +251,31 @@ class EntryText {
   void list(const std::vector<Stmt>& statements) {
     for (size_t i = 0; i < statements.size() && failure_.ok(); ++i) {
       const Stmt& s = statements[i];
-      const bool rows = i + 1 < statements.size() && gives_rows(s, statements[i + 1]);
-      if (rows) ptx_matrix_parts(code_, lanes_, statements[++i], accessed(s).place);
+      if (i + 1 < statements.size() && together(s, statements[i + 1])) ++i;
       else statement(s);
     }
   }
 
-  // Whether what the one loads are rows for the other alone, and lie where its instruction finds
-  // them.
-  bool gives_rows(const Stmt& s, const Stmt& next) const {
-    const auto is = [](const Stmt& stmt, Op op) {
-      return stmt.kind == Stmt::Kind::kOp && stmt.op == op;
-    };
-    if (!is(s, Op::kLoad) || !is(next, Op::kMatrixParts)) return false;
-    const Buffer& buffer = kernel_.buffers[s.buffer];
-    return s.dst == next.srcs[0] && reads_[s.dst] == 1 && s.mask < 0 &&
-           s.indices < 0 && s.stride == 1 && buffer.scope == Scope::kManaged &&
-           byte_alignment(s.index, size_of(buffer.type)) >= kMatrixRowBytes;
+  // A load and what it alone loads for, where one instruction is both.
+  bool together(const Stmt& load, const Stmt& next) {
+    if (load.kind != Stmt::Kind::kOp || load.op != Op::kLoad) return false;
+    const Register& r = kernel_.registers[load.dst];
+    const bool shared = kernel_.buffers[load.buffer].scope == Scope::kManaged;
+    const int64_t size = size_of(r.type), bytes = r.lanes * size;
+    const auto aligned = [&](const Affine& at) { return byte_alignment(at, size) >= bytes; };
+    const bool whole = next.kind == Stmt::Kind::kOp && next.srcs[0] == load.dst &&
+                       reads_[load.dst] == 1 && load.mask < 0 && load.indices < 0 &&
+                       load.stride == 1 && aligned(load.index);
+    if (!whole) return false;
+    if (next.op == Op::kMatrixParts && shared) {
+      ptx_matrix_parts(code_, lanes_, next, accessed(load).place);
+      return true;
+    }
+    const bool sent = next.op == Op::kStore && next.on_its_way && aligned(next.index);
+    const bool constant = space_of(load.buffer, true) == kPtxConstantSpace;
+    if (!sent || !constant || !ptx_copies(bytes)) return false;
+    ptx_copy(code_, accessed(next).place, accessed(load).place, bytes);
+    return true;
   }
 
   void statement(const Stmt& s) {
@@ -334,6 +342,10 @@ class EntryText {
     switch (s.op) {
       case Op::kFence: case Op::kPrefetch: return;
       case Op::kBarrier: return code_.line("bar.sync 0");
+      case Op::kCommit: return code_.line("cp.async.commit_group");
+      case Op::kLanded:
+        code_.line("cp.async.wait_group ", s.integer);
+        return code_.line("bar.sync 0");
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return ptx_transpose(code_, lanes_, kernel_, s);
       case Op::kMatrixProduct: return ptx_matrix_product(code_, lanes_, kernel_, s);
@@ -454,13 +466,10 @@ class EntryText {
       fail("a dot product of other than four bytes");
       return {};
     }
-    const auto word = [](Type type) { return is_signed(type) ? ".s32" : ".u32"; };
     std::vector<std::string> result;
     for (int l = 0; l < dst.lanes; ++l) {
-      const std::string sum = code_.word();
-      code_.line("dp4a", word(a.type), word(b.type), " ", sum, ", ", lanes_.words(s.srcs[0])[l],
-                 ", ", lanes_.words(s.srcs[1])[l], ", ", sums[l]);
-      result.push_back(sum);
+      result.push_back(ptx_dot(code_, a.type, b.type, lanes_.words(s.srcs[0])[l],
+                               lanes_.words(s.srcs[1])[l], sums[l]));
     }
     return result;
   }

@@ -158,4 +158,10 @@ void ptx_store(PtxCode& code, PtxLanes& lanes, int reg, const Register& r, const
   by_mask(code, a, whole, apart);
 }
 
+void ptx_copy(PtxCode& code, const PtxPlace& to, const PtxPlace& from, int64_t bytes) {
+  // Of 16 bytes they need not be kept in L1.
+  code.line("cp.async.", bytes == 16 ? "cg" : "ca", ".shared.global ", to.text(), ", ", from.text(),
+            ", ", bytes);
+}
+
 }  // namespace lw

@@ -12,10 +12,11 @@
 namespace lw {
 
 inline constexpr std::string_view kPtxSharedSpace = "shared";
+inline constexpr std::string_view kPtxConstantSpace = "global.nc";  // which no item writes
 
 // Of lanes side by side, or `stride` elements apart, from `place` on.
 struct PtxAccess {
-  std::string_view space = "global";       // "global.nc", "local", kPtxSharedSpace
+  std::string_view space = "global";       // "local", and those above
   PtxPlace place;
   int64_t alignment = 1;                   // of the first lane's address, bytes
   int64_t stride = 1;
@@ -27,5 +28,10 @@ struct PtxAccess {
 void ptx_load(PtxCode& code, PtxLanes& lanes, int reg, const Register& r, const PtxAccess& access);
 void ptx_store(PtxCode& code, PtxLanes& lanes, int reg, const Register& r,
                const PtxAccess& access);
+
+// From global to shared memory while the item goes on (cp.async; PTX ISA, 9.7.9.25.3): of so many
+// bytes, at multiples of which both lie.
+inline bool ptx_copies(int64_t bytes) { return bytes == 4 || bytes == 8 || bytes == 16; }
+void ptx_copy(PtxCode& code, const PtxPlace& to, const PtxPlace& from, int64_t bytes);
 
 }  // namespace lw

@@ -256,4 +256,12 @@ std::string ptx_exchanged(PtxCode& code, Type type, const std::string& value, in
   return both;
 }
 
+std::string ptx_dot(PtxCode& code, Type a_type, Type b_type, const std::string& a,
+                    const std::string& b, const std::string& sum) {
+  const auto word = [](Type type) { return is_signed(type) ? ".s32" : ".u32"; };
+  const std::string result = code.word();
+  code.line("dp4a", word(a_type), word(b_type), " ", result, ", ", a, ", ", b, ", ", sum);
+  return result;
+}
+
 }  // namespace lw

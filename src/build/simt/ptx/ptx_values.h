@@ -20,6 +20,9 @@ std::string ptx_fma(PtxCode& code, Type type, const std::string& a, const std::s
 std::string ptx_select(PtxCode& code, Type type, const std::string& condition,
                        const std::string& then, const std::string& otherwise);
 std::string ptx_cast(PtxCode& code, Type to, Type from, const std::string& a);
+// The sum and the products of two words' bytes. `a_type`, `b_type`: theirs.
+std::string ptx_dot(PtxCode& code, Type a_type, Type b_type, const std::string& a,
+                    const std::string& b, const std::string& sum);
 // A constant of the type in a register.
 std::string ptx_constant(PtxCode& code, Type type, double number, int64_t integer);
 

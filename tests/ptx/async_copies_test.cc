@@ -1,0 +1,155 @@
+// Stores that go on their way: their text, what the verifier and the emulator say of those that are
+// waited for too late or never, and the PTX of those that are right.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "gtest/gtest.h"
+#include "schedules/targets/target.h"
+#include "src/base/message.h"
+#include "src/build/simt/emulate.h"
+#include "src/build/simt/ptx/ptx_program.h"
+#include "src/lower/simt/barriers.h"
+#include "tests/ptx/printed_program.h"
+#include "tests/support/kernel_text.h"
+
+namespace lw {
+namespace {
+
+// Sums along rows of 24 blocks of 128 numbers: in each iteration items read what their neighbours
+// fetched two iterations ago into one of three slots.
+const char* const kRing = R"(kernel ring arguments=2 variables=8 workspace=0 private=0 packed=0 managed=1536
+buffer X f32 3072 argument 0
+buffer Y f32 128 argument 1 written
+buffer t f32 384 managed 0 0
+registers f32x4 6
+body {
+  for v0 < 1 parallel items 32 {
+    int v1 = item
+    r5 = const 0
+    r0 = load X[4*v1] stride 1
+    store t[4*v1] = r0 stride 1 async
+    commit
+    r1 = load X[4*v1 + 128] stride 1
+    store t[4*v1 + 128] = r1 stride 1 async
+    commit
+    for v2 < 24 {
+      landed 1
+      if -v2 + 21 >= 0 {
+        int v3 = mod v2 + 2, 3
+        int v4 = min v2 + 2, 23
+        r2 = load X[4*v1 + 128*v4] stride 1
+        store t[4*v1 + 128*v3] = r2 stride 1 async
+      }
+      commit
+      int v5 = mod v2, 3
+      r3 = load t[-4*v1 + 128*v5 + 124] stride 1
+      r5 = add r5, r3
+    }
+    store Y[-4*v1 + 124] = r5 stride 1
+  }
+}
+)";
+
+std::string altered(const std::string& text, const std::string& from, const std::string& to) {
+  EXPECT_NE(text.find(from), text.npos) << from;
+  return absl::StrReplaceAll(text, {{from, to}});
+}
+
+std::vector<float> blocks() {
+  std::vector<float> x(3072);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 37) % 101);
+  return x;
+}
+
+std::vector<float> sums(const std::vector<float>& x) {
+  std::vector<float> y(128, 0);
+  for (size_t i = 0; i < x.size(); ++i) y[i % 128] += x[i];
+  return y;
+}
+
+std::string emulated(const std::string& text, std::vector<float>* y) {
+  const Kernel kernel = parse_kernel(text).value();
+  EXPECT_TRUE(verify(kernel).ok()) << verify(kernel) << text;
+  std::vector<float> x = blocks();
+  y->assign(128, -1);
+  void* const arguments[] = {x.data(), y->data()};
+  return std::string(emulate(kernel, arguments, {{ItemOrder::Kind::kShuffled, 3}}).message());
+}
+
+TEST(AsyncCopies, WhatIsRight) {
+  const Kernel kernel = parse_kernel(kRing).value();
+  EXPECT_EQ(print(kernel), kRing);
+  expect_text_says_all(kernel, "ring");
+  EXPECT_NE(hash(parse_kernel(altered(kRing, " async", "")).value()), hash(kernel));
+  EXPECT_NE(hash(parse_kernel(altered(kRing, "landed 1", "landed 2")).value()), hash(kernel));
+  std::vector<float> y;
+  EXPECT_EQ(emulated(kRing, &y), "");
+  EXPECT_EQ(y, sums(blocks()));
+  // No further barrier is needed, and none is placed.
+  Kernel placed = kernel;
+  ASSERT_TRUE(lowering::place_barriers(placed).ok());
+  EXPECT_EQ(print(placed), kRing);
+
+  const absl::StatusOr<SimtProgram> program = ptx_program(kernel, *find_target("nvidia_sm80"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const char* part : {"cp.async.cg.shared.global [", "cp.async.commit_group;",
+                           "cp.async.wait_group 1;"}) {
+    EXPECT_NE(program->source.find(part), std::string::npos) << part << program->source;
+  }
+  EXPECT_EQ(program->source.find("st.shared"), std::string::npos);
+  for (const bool early : {false, true}) {
+    std::vector<float> x = blocks(), printed(128, -1);
+    void* const arguments[] = {x.data(), printed.data()};
+    PtxOptions options;
+    options.seed = 5;
+    options.deliver_early = early;
+    const absl::Status ran = run_printed(*program, arguments, options);
+    ASSERT_TRUE(ran.ok()) << ran << program->source;
+    EXPECT_EQ(printed, sums(blocks()));
+  }
+}
+
+TEST(AsyncCopies, WhatComesTooEarlyIsSeen) {
+  const std::string text = kRing;
+  struct Case { const char *from, *to, *says; };
+  const Case cases[] = {
+      // Waits for too few, for none, or only where the others have read.
+      {"landed 1", "landed 2", "while it is on its way"},
+      {"      landed 1\n", "", "which was never written"},
+      {"landed 1", "barrier", "while it is on its way"},
+      {"      commit\n      int v5", "      int v5", "while it is on its way"},
+      // Fetches into what is still read.
+      {"mod v2 + 2, 3", "mod v2, 3", "race for t["},
+      {"landed 1\n", "landed 0\nstore t[4*v1] = r0 stride 1\n", "race for t["},
+      // Ends before all has come.
+      {"-v2 + 21 >= 0", "-v2 + 23 >= 0", "is on its way where group 0 ends"},
+  };
+  for (const Case& c : cases) {
+    std::vector<float> y;
+    const std::string said = emulated(altered(text, c.from, c.to), &y);
+    EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.from << " -> " << c.to;
+  }
+}
+
+TEST(AsyncCopies, WhatIsRefused) {
+  const std::string text = kRing;
+  struct Case { const char *from, *to, *says; };
+  const Case cases[] = {
+      {"landed 1", "landed -1", "sets that cannot be"},
+      {"landed 1", "if -v1 + 3 >= 0 {\nlanded 1\n}", "items may part"},
+      {"    commit\n    r1", "    if -v1 + 3 >= 0 {\ncommit\n}\n    r1", "items may part"},
+      {"store Y[-4*v1 + 124] = r5 stride 1", "store Y[-4*v1 + 124] = r5 stride 1 async",
+       "whole vectors go on their way, to a group's memory"},
+      {"  for v0 < 1", "  commit\n  for v0 < 1", "must stand in a parallel loop"},
+  };
+  for (const Case& c : cases) {
+    const absl::StatusOr<Kernel> kernel = parse_kernel(altered(text, c.from, c.to));
+    ASSERT_TRUE(kernel.ok()) << kernel.status() << c.to;
+    const std::string said(verify(*kernel).message());
+    EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.to;
+  }
+}
+
+}  // namespace
+}  // namespace lw
