@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/build/context.h"
+#include "src/build/interpreter/lockstep.h"
 #include "src/kernel/kernel.h"
 
 namespace lw {
@@ -14,13 +15,6 @@ namespace lw {
 // What managed and items' private memories begin with: a number that every type has far from what
 // kernels compute, so that reading what was never written shows.
 inline constexpr std::byte kUnwritten{0x7f};
-
-// Which of a group's items comes first between two barriers, and which group of a loop where these
-// run one after another. Kernels compute the same in every order.
-struct ItemOrder {
-  enum class Kind : uint8_t { kAscending, kDescending, kShuffled } kind = Kind::kAscending;
-  uint64_t seed = 0;                       // kShuffled: anew for each loop and after each barrier
-};
 
 // What an execution asks and tells.
 class ExecutionWatch {

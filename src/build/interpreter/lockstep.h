@@ -9,10 +9,16 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "src/base/rng.h"
-#include "src/build/interpreter/execute.h"
 #include "src/kernel/groups.h"
 
 namespace lw {
+
+// Which of a group's items comes first between two barriers, and which group of a loop where these
+// run one after another. Kernels compute the same in every order.
+struct ItemOrder {
+  enum class Kind : uint8_t { kAscending, kDescending, kShuffled } kind = Kind::kAscending;
+  uint64_t seed = 0;                       // kShuffled: anew for each loop and after each barrier
+};
 
 // Numbers below `count` in the order of the run. `stream`: one's draws are independent of another's.
 class Sequence {
