@@ -16,7 +16,7 @@ class PartsTest : public CliTest {
   }
 };
 
-constexpr char kProgram[] = "lstm_step B=4 I=24 H=32 --seconds 12 --trials 64";
+constexpr char kProgram[] = "lstm_step B=4 I=24 H=32 --seconds 40 --trials 64";
 
 TEST_F(PartsTest, AreSearchedFirstAndTheRecordIsOneOfTheWhole) {
   const Json first = tuned(kProgram);
@@ -35,7 +35,7 @@ TEST_F(PartsTest, AreSearchedFirstAndTheRecordIsOneOfTheWhole) {
 TEST_F(PartsTest, AreNotLookedForInVain) {
   EXPECT_EQ(tuned("rope S=8 H=2 D=8 --seconds 5 --trials 64")["parts"], 0);
   EXPECT_EQ(tuned("lstm_step B=3 I=8 H=8 --trials 20")["parts"], 0);
-  EXPECT_EQ(tuned("lstm_step B=3 I=8 H=9 --seconds 2 --trials 64")["parts"], 0);
+  EXPECT_EQ(tuned("lstm_step B=3 I=8 H=9 --seconds 3 --trials 64")["parts"], 0);
 }
 
 }  // namespace

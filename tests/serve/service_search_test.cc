@@ -171,20 +171,20 @@ TEST_P(SearchServiceTest, TwoDaemonsShareStudies) {
   NullAgent a(one.server->address(), "a");
   auto b = std::make_unique<NullAgent>(two->server->address(), "b");
   std::vector<std::string> names;
-  for (int i = 0; i < 6; ++i) {
-    names.push_back(create(i % 2 == 0 ? one : *two, study_request({16 * (i + 1)}, 20)));
+  for (int i = 0; i < 4; ++i) {
+    names.push_back(create(i % 2 == 0 ? one : *two, study_request({16 * (i + 1)}, 12)));
   }
   EXPECT_TRUE(eventually([&] {
-    return number(*one.database, "SELECT sum(trials) FROM studies") > 20;
+    return number(*one.database, "SELECT sum(trials) FROM studies") > 12;
   }));
   b.reset();
   two.reset();
   for (const std::string& name : names) {
     const v1::Study study = finish(one, name);
     EXPECT_EQ(study.progress().state(), v1::STUDY_STATE_SUCCEEDED) << study.error();
-    EXPECT_EQ(study.progress().trials(), 20);
+    EXPECT_EQ(study.progress().trials(), 12);
   }
-  expect_exact(*one.database, 120);
+  expect_exact(*one.database, 48);
 }
 
 TEST_P(SearchServiceTest, AResultTakenByAnotherDaemonIsMeasuredOnce) {
