@@ -162,6 +162,27 @@ TEST(OpenCl, KernelsByHandAreRight) {
   }
 }
 
+// An index whose parts are beyond 32 bits, though it is not.
+TEST(OpenCl, IndicesAreAsWideAsTheyMustBe) {
+  if (device().session == nullptr) GTEST_SKIP() << device().lacks;
+  constexpr int64_t kPoints = 70000;
+  Program program = parse_program("op p() {\n  in A: f32[1000]\n"
+                                  "  out Y[i: 70000] = A[(i * 70001) % 1000]\n}\n", "").value();
+  const Nest nest = make_nest(std::make_shared<const Program>(program), device().target, 1);
+  const absl::StatusOr<Kernel> kernel = lower(nest);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::vector<float> x(1000);
+  std::iota(x.begin(), x.end(), 0.0f);
+  const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+  const absl::StatusOr<std::vector<Data>> got =
+      run_there(*kernel, {kPoints * 4}, {{{bytes, bytes + x.size() * sizeof(float)}}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  const auto* y = reinterpret_cast<const float*>((*got)[0].bytes.data());
+  for (int64_t i = 0; i < kPoints; ++i) {
+    ASSERT_EQ(y[i], static_cast<float>(i * 70001 % 1000)) << i;
+  }
+}
+
 // What `operation` ("exp", "cast") makes of `n` values of X, `lanes` at a time.
 absl::StatusOr<Data> each_of(const char* operation, Type from, Type to, int64_t lanes, int64_t n,
                              const void* x) {

@@ -38,7 +38,7 @@ class Function {
       : kernel_(names.kernel), target_(simt(names.target)), buffers_(names.buffers),
         variables_(names.variables), prelude_(prelude), ranges_(kernel_),
         names_(kernel_.registers.size()) {
-    bool large = false;
+    bool large = !words_hold(kernel_);
     for (const Buffer& b : kernel_.buffers) {
       large = large || b.elements * size_of(b.type) >= kFewBytes;
     }

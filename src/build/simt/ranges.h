@@ -59,6 +59,70 @@ class IntegerRanges {
   std::vector<Bounds> of_;
 };
 
+// Whether 32 bits hold all that is computed of integer variables, whichever terms are added first.
+class WordsHold {
+ public:
+  explicit WordsHold(const Kernel& kernel) : kernel_(kernel), ranges_(kernel) {}
+  bool list(const std::vector<Stmt>& statements) {
+    return std::all_of(statements.begin(), statements.end(),
+                       [this](const Stmt& s) { return statement(s); });
+  }
+
+ private:
+  bool statement(const Stmt& s) {
+    switch (s.kind) {
+      case Stmt::Kind::kFor:
+        ranges_[s.var] = {0, s.count - 1};
+        if (s.parallel) items_ = s.items;
+        return s.count <= INT32_MAX && list(s.body);
+      case Stmt::Kind::kIf:
+        return std::all_of(s.conditions.begin(), s.conditions.end(),
+                           [this](const Affine& a) { return holds(a); }) &&
+               list(s.body) && list(s.otherwise);
+      case Stmt::Kind::kInt: return integer(s);
+      case Stmt::Kind::kOp: {
+        const int64_t lanes = s.dst >= 0 ? kernel_.registers[s.dst].lanes : 1;
+        return holds(s.index, lanes * s.stride);
+      }
+      case Stmt::Kind::kBlock: return true;
+    }
+    return true;
+  }
+
+  bool integer(const Stmt& s) {
+    const bool divides = s.int_op == Stmt::IntOp::kDiv || s.int_op == Stmt::IntOp::kMod;
+    const IntegerRanges::Bounds a = ranges_.range(s.a);
+    // What is divided is raised, and what comes of it lowered again.
+    const int64_t raised = divides && a.lo < 0 ? -floor_div(a.lo, s.divisor) * s.divisor : 0;
+    if (!holds(s.a, raised) || !holds(s.b) || s.divisor > INT32_MAX) return false;
+    ranges_.define(s, items_);
+    return true;
+  }
+
+  bool holds(const Affine& a, int64_t more = 0) const {
+    int64_t lo = 0, hi = 0;
+    const auto add = [&](int64_t least, int64_t most) {
+      lo += std::min({int64_t{0}, least, most});
+      hi += std::max({int64_t{0}, least, most});
+    };
+    add(a.constant, a.constant);
+    add(more, more);
+    for (const Affine::Term& term : a.terms) {
+      const IntegerRanges::Bounds& v = ranges_[term.var];
+      if (std::abs(term.coefficient) > INT32_MAX) return false;
+      add(term.coefficient * v.lo, term.coefficient * v.hi);
+    }
+    return lo >= INT32_MIN && hi <= INT32_MAX;
+  }
+
+  const Kernel& kernel_;
+  IntegerRanges ranges_;
+  int64_t items_ = 1;
+};
+inline bool words_hold(const Kernel& kernel) {
+  return WordsHold(kernel).list(kernel.prepack) && WordsHold(kernel).list(kernel.body);
+}
+
 // By how much a dividend is raised so that truncating division rounds down; a multiple of the divisor.
 inline int64_t raised_by(const IntegerRanges::Bounds& dividend, int64_t divisor) {
   return dividend.lo >= 0 ? 0 : -floor_div(dividend.lo, divisor) * divisor;
