@@ -1,6 +1,10 @@
 // Stores that go on their way: their text, what the verifier and the emulator say of those that are
 // waited for too late or never, and the PTX of those that are right.
+#include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
@@ -10,8 +14,10 @@
 #include "src/build/simt/emulate.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "src/lower/simt/barriers.h"
+#include "tests/kernels/opencl_draws.h"
 #include "tests/ptx/printed_program.h"
 #include "tests/support/kernel_text.h"
+#include "tests/support/program.h"
 
 namespace lw {
 namespace {
@@ -149,6 +155,71 @@ TEST(AsyncCopies, WhatIsRefused) {
     const std::string said(verify(*kernel).message());
     EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.to;
   }
+}
+
+enum class Wrong { kTakenOut, kBarrierAlone, kOneMore };
+
+// Does that to the `place`th (from 0) of the statements that say when copies have come. False: there
+// are not so many, or it is not to be done there.
+bool spoil(std::vector<Stmt>& list, Wrong how, int* place) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    Stmt& s = list[i];
+    if (spoil(s.body, how, place) || spoil(s.otherwise, how, place)) return true;
+    const bool landed = s.kind == Stmt::Kind::kOp && s.op == Op::kLanded;
+    if (!landed && (s.kind != Stmt::Kind::kOp || s.op != Op::kCommit)) continue;
+    if ((*place)-- > 0) continue;
+    if (how == Wrong::kTakenOut) list.erase(list.begin() + static_cast<int64_t>(i));
+    else if (!landed) return false;
+    else if (how == Wrong::kBarrierAlone) s.op = Op::kBarrier;
+    else ++s.integer;
+    return true;
+  }
+  return false;
+}
+
+int64_t rings_in(const std::vector<Stmt>& list) {
+  int64_t found = 0;
+  for (const Stmt& s : list) {
+    found += (s.kind == Stmt::Kind::kOp && s.op == Op::kLanded) + rings_in(s.body) +
+             rings_in(s.otherwise);
+  }
+  return found;
+}
+
+// Every one of them, in kernels that are drawn. (Of rings within others, whose sets stand between,
+// some waits are for more than they need.)
+TEST(AsyncCopies, NoSpoiledKernelPasses) {
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
+  Program program = parse_program(R"(op rows() {
+    in A: bf16[32, 96]
+    in B: bf16[96, 32]
+    out C[i: 32, j: 32] = sum[k: 96](cast(f32, A[i, k]) * cast(f32, B[k, j]))
+  })", "").value();
+  std::vector<Data> in = fitting_inputs(program, rng);
+  const std::optional<HeldProgram> held = held_program("rows", std::move(program), std::move(in));
+  ASSERT_TRUE(held.has_value());
+  const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
+  const DrawnSpace space(held->program, target, "matrices");
+  int64_t kernels = 0, spoiled = 0;
+  for (int n = 0; n < 200 && kernels < setting("LW_SPOILED", 6); ++n) {
+    const std::optional<Scheduled> drawn = space.draw(true, rng);
+    if (!drawn || rings_in(drawn->kernel.body) != 1) continue;
+    ++kernels;
+    ASSERT_EQ(emulated_wrong(drawn->kernel, *held, ItemOrder::Kind::kShuffled), "");
+    for (const Wrong how : {Wrong::kTakenOut, Wrong::kBarrierAlone, Wrong::kOneMore}) {
+      for (int place = 0; place < 16; ++place) {
+        Kernel wrong = drawn->kernel;
+        int left = place;
+        if (!spoil(wrong.body, how, &left)) continue;
+        ++spoiled;
+        EXPECT_NE(emulated_wrong(wrong, *held, ItemOrder::Kind::kShuffled), "")
+            << static_cast<int>(how) << " at " << place << "\n" << drawn->schedule << print(wrong);
+        if (HasFailure()) return;
+      }
+    }
+  }
+  std::printf("%d kernels, %d spoiled\n", static_cast<int>(kernels), static_cast<int>(spoiled));
+  EXPECT_GT(spoiled, 5);
 }
 
 }  // namespace
