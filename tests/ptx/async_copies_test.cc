@@ -7,14 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
-#include "src/base/message.h"
-#include "src/build/simt/emulate.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "src/lower/simt/barriers.h"
 #include "tests/kernels/opencl_draws.h"
+#include "tests/lower/group_kernels.h"
 #include "tests/ptx/printed_program.h"
 #include "tests/support/kernel_text.h"
 #include "tests/support/program.h"
@@ -59,13 +57,7 @@ body {
 
 std::string altered(const std::string& text, const std::string& from, const std::string& to) {
   EXPECT_NE(text.find(from), text.npos) << from;
-  return absl::StrReplaceAll(text, {{from, to}});
-}
-
-std::vector<float> blocks() {
-  std::vector<float> x(3072);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 37) % 101);
-  return x;
+  return replaced(text, from, to);
 }
 
 std::vector<float> sums(const std::vector<float>& x) {
@@ -74,13 +66,10 @@ std::vector<float> sums(const std::vector<float>& x) {
   return y;
 }
 
-std::string emulated(const std::string& text, std::vector<float>* y) {
-  const Kernel kernel = parse_kernel(text).value();
+std::string reported(const std::string& text, std::vector<float>* result = nullptr) {
+  const Kernel kernel = group_kernel(text);
   EXPECT_TRUE(verify(kernel).ok()) << verify(kernel) << text;
-  std::vector<float> x = blocks();
-  y->assign(128, -1);
-  void* const arguments[] = {x.data(), y->data()};
-  return std::string(emulate(kernel, arguments, {{ItemOrder::Kind::kShuffled, 3}}).message());
+  return emulated(kernel, {ItemOrder::Kind::kShuffled, 3}, result);
 }
 
 TEST(AsyncCopies, WhatIsRight) {
@@ -90,8 +79,8 @@ TEST(AsyncCopies, WhatIsRight) {
   EXPECT_NE(hash(parse_kernel(altered(kRing, " async", "")).value()), hash(kernel));
   EXPECT_NE(hash(parse_kernel(altered(kRing, "landed 1", "landed 2")).value()), hash(kernel));
   std::vector<float> y;
-  EXPECT_EQ(emulated(kRing, &y), "");
-  EXPECT_EQ(y, sums(blocks()));
+  EXPECT_EQ(reported(kRing, &y), "");
+  EXPECT_EQ(y, sums(GroupArguments(kernel)[0]));
   // No further barrier is needed, and none is placed.
   Kernel placed = kernel;
   ASSERT_TRUE(lowering::place_barriers(placed).ok());
@@ -105,14 +94,13 @@ TEST(AsyncCopies, WhatIsRight) {
   }
   EXPECT_EQ(program->source.find("st.shared"), std::string::npos);
   for (const bool early : {false, true}) {
-    std::vector<float> x = blocks(), printed(128, -1);
-    void* const arguments[] = {x.data(), printed.data()};
+    const GroupArguments arguments(kernel);
     PtxOptions options;
     options.seed = 5;
     options.deliver_early = early;
-    const absl::Status ran = run_printed(*program, arguments, options);
+    const absl::Status ran = run_printed(*program, arguments.pointers(), options);
     ASSERT_TRUE(ran.ok()) << ran << program->source;
-    EXPECT_EQ(printed, sums(blocks()));
+    EXPECT_EQ(arguments.result(), sums(arguments[0]));
   }
 }
 
@@ -132,8 +120,7 @@ TEST(AsyncCopies, WhatComesTooEarlyIsSeen) {
       {"-v2 + 21 >= 0", "-v2 + 23 >= 0", "is on its way where group 0 ends"},
   };
   for (const Case& c : cases) {
-    std::vector<float> y;
-    const std::string said = emulated(altered(text, c.from, c.to), &y);
+    const std::string said = reported(altered(text, c.from, c.to));
     EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.from << " -> " << c.to;
   }
 }

@@ -10,6 +10,7 @@
 #include "src/base/message.h"
 #include "src/build/simt/emulate.h"
 #include "src/build/simt/ptx/ptx_program.h"
+#include "tests/lower/group_kernels.h"
 #include "tests/ptx/printed_program.h"
 #include "tests/support/kernel_text.h"
 
@@ -46,10 +47,6 @@ body {
                                     {"ROW", row}, {"TYPE", type},
                                     {"ALL", std::to_string(32 * lanes)},
                                     {"LAST", std::to_string(31 * lanes)}});
-}
-
-std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
-  return absl::StrReplaceAll(text, {{from, to}});
 }
 
 const char* const kParts = "matparts 0 r1 -> r2, r3, r4, r5";
