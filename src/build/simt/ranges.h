@@ -59,6 +59,11 @@ class IntegerRanges {
   std::vector<Bounds> of_;
 };
 
+// By how much a dividend is raised so that truncating division rounds down; a multiple of the divisor.
+inline int64_t raised_by(const IntegerRanges::Bounds& dividend, int64_t divisor) {
+  return dividend.lo >= 0 ? 0 : -floor_div(dividend.lo, divisor) * divisor;
+}
+
 // Whether 32 bits hold all that is computed of integer variables, whichever terms are added first.
 class WordsHold {
  public:
@@ -91,9 +96,7 @@ class WordsHold {
 
   bool integer(const Stmt& s) {
     const bool divides = s.int_op == Stmt::IntOp::kDiv || s.int_op == Stmt::IntOp::kMod;
-    const IntegerRanges::Bounds a = ranges_.range(s.a);
-    // What is divided is raised, and what comes of it lowered again.
-    const int64_t raised = divides && a.lo < 0 ? -floor_div(a.lo, s.divisor) * s.divisor : 0;
+    const int64_t raised = divides ? raised_by(ranges_.range(s.a), s.divisor) : 0;
     if (!holds(s.a, raised) || !holds(s.b) || s.divisor > INT32_MAX) return false;
     ranges_.define(s, items_);
     return true;
@@ -121,11 +124,6 @@ class WordsHold {
 };
 inline bool words_hold(const Kernel& kernel) {
   return WordsHold(kernel).list(kernel.prepack) && WordsHold(kernel).list(kernel.body);
-}
-
-// By how much a dividend is raised so that truncating division rounds down; a multiple of the divisor.
-inline int64_t raised_by(const IntegerRanges::Bounds& dividend, int64_t divisor) {
-  return dividend.lo >= 0 ? 0 : -floor_div(dividend.lo, divisor) * divisor;
 }
 
 }  // namespace lw

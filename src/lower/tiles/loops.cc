@@ -281,13 +281,14 @@ void fetch_ahead(Frame& f, const Loop& loop, const Affine& iteration, const Affi
 void loop_ahead(Frame& f, const Loop& loop, int64_t count,
                 const std::function<void(const Affine&)>& full_tile) {
   Emitter& e = f.e;
-  const int64_t ahead = e.options.async_copies ? slots_at(f, loop) - 1 : 1;
+  const bool sends = e.options.async_copies;
+  const int64_t ahead = sends ? slots_at(f, loop) - 1 : 1;
   for (int64_t v = 0; v < ahead; ++v) {
     if (v < count) fetch_ahead(f, loop, affine(v), affine(v * loop.parts[0].tile));
-    if (e.options.async_copies) e.emit(Op::kCommit);
+    if (sends) e.emit(Op::kCommit);
   }
   counted(f, count, false, [&](const Affine& v) {
-    if (e.options.async_copies) e.emit(Op::kLanded, ahead - 1);
+    if (sends) e.emit(Op::kLanded, ahead - 1);
     if (count > ahead) {
       only_where(e, {affine(count - 1 - ahead) - v}, [&] {
         // Says what the branch knows.
@@ -296,7 +297,7 @@ void loop_ahead(Frame& f, const Loop& loop, int64_t count,
         fetch_ahead(f, loop, v + affine(ahead), next * loop.parts[0].tile);
       });
     }
-    if (e.options.async_copies) e.emit(Op::kCommit);
+    if (sends) e.emit(Op::kCommit);
     full_tile(v);
   });
 }
