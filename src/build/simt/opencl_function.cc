@@ -21,8 +21,6 @@ namespace {
 
 using Parameter = SimtProgram::Parameter;
 
-constexpr int64_t kFewBytes = int64_t{1} << 31;  // that an int can address
-
 // Registers that the statement itself mentions, the one that it writes among them.
 void registers_of(const Stmt& s, const auto& visit) {
   for (int r : {s.dst, s.srcs[0], s.srcs[1], s.srcs[2], s.mask, s.indices}) {
@@ -36,16 +34,8 @@ class Function {
  public:
   Function(const OpenClNames& names, Prelude* prelude)
       : kernel_(names.kernel), target_(simt(names.target)), buffers_(names.buffers),
-        variables_(names.variables), prelude_(prelude), ranges_(kernel_),
-        names_(kernel_.registers.size()) {
-    bool large = !words_hold(kernel_);
-    for (const Buffer& b : kernel_.buffers) {
-      large = large || b.elements * size_of(b.type) >= kFewBytes;
-    }
-    for (const int64_t bytes : {kernel_.workspace_bytes, kernel_.packed_bytes}) {
-      large = large || bytes >= kFewBytes;
-    }
-    index_type_ = large ? "long" : "int";
+        variables_(names.variables), index_type_(names.index_type), prelude_(prelude),
+        ranges_(kernel_), names_(kernel_.registers.size()) {
     for (size_t r = 0; r < names_.size(); ++r) names_[r] = concat("r", uint64_t{r});
   }
 
@@ -421,10 +411,11 @@ class Function {
   const Kernel& kernel_;
   const SimtTarget& target_;
   const std::vector<std::string>&buffers_, &variables_;
+  const std::string& index_type_;
   Prelude* const prelude_;
   IntegerRanges ranges_;
   std::vector<std::string> names_;         // of registers
-  std::string index_type_, body_;
+  std::string body_;
   int depth_ = 1, lists_ = 0, blocks_ = 0;  // blocks: transposed
   int64_t items_ = 1, sub_group_ = 1;
   std::vector<Use> uses_;

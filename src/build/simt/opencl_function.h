@@ -18,6 +18,7 @@ struct OpenClNames {
   const Kernel& kernel;
   const Target& target;
   std::vector<std::string> buffers, variables;
+  std::string index_type;                  // that holds the variables, and all on the way to them
 };
 
 // The text of the function `name`, and how it is launched. `statements`: one parallel loop, or what

@@ -9,6 +9,7 @@
 #include "src/build/simt/launches.h"
 #include "src/build/simt/limits.h"
 #include "src/build/simt/opencl_text.h"
+#include "src/build/simt/ranges.h"
 #include "src/kernel/groups.h"
 
 namespace lw {
@@ -21,11 +22,23 @@ bool uses(const Kernel& kernel, Op op) {
 // Of what a device without integer dot products has, all that is needed is in 1.2.
 const char* language_of(const Kernel& kernel) { return uses(kernel, Op::kDot) ? "3.0" : "1.2"; }
 
+const char* index_type_of(const Kernel& kernel) {
+  constexpr int64_t kFewBytes = int64_t{1} << 31;  // that an int can address
+  bool large = !words_hold(kernel);
+  for (const Buffer& b : kernel.buffers) {
+    large = large || b.elements * size_of(b.type) >= kFewBytes;
+  }
+  for (const int64_t bytes : {kernel.workspace_bytes, kernel.packed_bytes}) {
+    large = large || bytes >= kFewBytes;
+  }
+  return large ? "long" : "int";
+}
+
 // The text of a program, function by function.
 class ProgramText {
  public:
   ProgramText(const Kernel& kernel, const Target& target)
-      : names_{kernel, target, {}, {}}, prelude_(is_processor(simt(target))) {
+      : names_{kernel, target, {}, {}, index_type_of(kernel)}, prelude_(is_processor(simt(target))) {
     std::set<std::string> taken;
     for (const Buffer& buffer : kernel.buffers) {
       names_.buffers.push_back(cl_name(buffer.name, &taken));
