@@ -55,6 +55,17 @@ const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s);
 // Those of `many` that the statement writes (of a kMatrixProduct, its operands too).
 std::span<const int> written_of_many(const Stmt& s);
 
+// Calls `visit` with each register that the statement reads, as often as it does.
+void visit_read(const Stmt& s, const auto& visit) {
+  for (const int r : {s.srcs[0], s.srcs[1], s.srcs[2], s.mask, s.indices}) {
+    if (r >= 0) visit(r);
+  }
+  size_t read = s.many.size();
+  if (s.op == Op::kTranspose) read /= 2;
+  if (s.op == Op::kMatrixParts) read = 0;
+  for (size_t i = 0; i < read; ++i) visit(s.many[i]);
+}
+
 // "fma"; of kUnary and kBinary, the name of the statement's ExprOp.
 inline std::string_view word_of(const Stmt& s) {
   const std::string_view word = row_of(s.op).word;

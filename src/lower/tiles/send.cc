@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/kernel/ops.h"
 #include "src/lower/statements.h"
 
 namespace lw::lowering {
@@ -25,9 +26,9 @@ bool may_go(const Kernel& kernel, const Stmt& load, const Stmt& store) {
 }
 
 bool reads(const Stmt& s, int reg) {
-  const auto is = [reg](int r) { return r == reg; };
-  return std::any_of(s.srcs, s.srcs + 3, is) || is(s.mask) || is(s.indices) ||
-         std::any_of(s.many.begin(), s.many.end(), is) ||
+  bool found = false;
+  visit_read(s, [&](int r) { found = found || r == reg; });
+  return found ||
          std::any_of(s.body.begin(), s.body.end(), [&](const Stmt& b) { return reads(b, reg); }) ||
          std::any_of(s.otherwise.begin(), s.otherwise.end(),
                      [&](const Stmt& b) { return reads(b, reg); });

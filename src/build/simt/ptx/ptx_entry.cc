@@ -71,16 +71,10 @@ class EntryText {
         used_.insert(s.buffer);
         if (s.op == Op::kStore) written_.insert(s.buffer);
       }
-      for (const int r : s.srcs) read(r);
-      for (const int r : {s.mask, s.indices}) read(r);
-      if (s.op != Op::kMatrixParts) for (const int r : s.many) read(r);
+      visit_read(s, [this](int reg) { ++reads_[reg]; });
       find_used(s.body);
       find_used(s.otherwise);
     }
-  }
-
-  void read(int reg) {
-    if (reg >= 0) ++reads_[reg];
   }
 
   // Declares them, and what the body calls the places where buffers begin.
