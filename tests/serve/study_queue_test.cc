@@ -91,11 +91,13 @@ TEST_F(StudyQueueTest, AStudyTooLargeForAllDevicesFailsAndClosesNone) {
 TEST_F(StudyQueueTest, ADriversDeviceIsTheOneThatIsRegistered) {
   Daemon daemon(scratch_.file, options());
   const auto put = [&](const std::string& id, int number, const std::string& named) {
+    const int64_t now_ms = daemon.service->core->now_ms();  // so that nobody forgets it
     return daemon.database->write(60, [&](WriteTransaction& tx) -> absl::Status {
       RETURN_IF_ERROR(tx.query("INSERT INTO agents (id, sessions, version, labels, peer, seen_ms) "
-                               "VALUES (?, '', '', '{}', '', 1)", id).run());
+                               "VALUES (?, '', '', '{}', '', ?)", id, now_ms).run());
       DeviceRow row;
       row.id = row.agent = id;
+      row.seen_ms = now_ms;
       row.description.set_name("devices/" + id);
       row.description.set_kind("opencl");
       row.description.mutable_target()->set_name("opencl:" + named);
