@@ -162,12 +162,13 @@ TEST(OpenCl, KernelsByHandAreRight) {
   }
 }
 
-// An index whose parts are beyond 32 bits, though it is not.
+// An index whose parts are beyond 32 bits from i = 61,356 on, though it is not; in fewer groups than
+// the 65,535 that rusticl (Mesa 22.3 on llvmpipe) runs of a launch, without a word of the others.
 TEST(OpenCl, IndicesAreAsWideAsTheyMustBe) {
   if (device().session == nullptr) GTEST_SKIP() << device().lacks;
-  constexpr int64_t kPoints = 70000;
+  constexpr int64_t kPoints = 65000;
   Program program = parse_program("op p() {\n  in A: f32[1000]\n"
-                                  "  out Y[i: 70000] = A[(i * 70001) % 1000]\n}\n", "").value();
+                                  "  out Y[i: 65000] = A[(i * 70001) % 1000]\n}\n", "").value();
   const Nest nest = make_nest(std::make_shared<const Program>(program), device().target, 1);
   const absl::StatusOr<Kernel> kernel = lower(nest);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
