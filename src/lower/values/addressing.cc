@@ -2,6 +2,7 @@
 #include "src/lower/values/addressing.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/check.h"
 #include "src/expr/scalar.h"
@@ -200,12 +201,31 @@ const Addressing::Quotient& Addressing::quotient(const Index& a, int64_t divisor
   return quotients_.back();
 }
 
+// The greatest number of which the divisor, and the index whatever its variables are, are multiples.
+static int64_t unit_of(const Affine& index, int64_t divisor) {
+  int64_t unit = std::gcd(divisor, index.constant);
+  for (const Affine::Term& t : index.terms) unit = std::gcd(unit, t.coefficient);
+  return unit;
+}
+
 Index Addressing::divide(const Index& a, int64_t divisor, bool modulo, const Point& point) {
   if (divisor == 1) return modulo ? Index{} : a;
   if (const std::optional<Index> exact = divide_affine(a, divisor, modulo, point)) return *exact;
   for (const Emitter::Quotient& known : e_.quotients) {
     if (!a.uniform() || known.divisor != divisor || !(known.of == a.base)) continue;
     return make_index(e_, modulo ? known.remainder : known.quotient, 0, 1);
+  }
+  // Lanes that stay within what the divisor and all of the index are multiples of.
+  if (a.terms.empty() && a.lane > 0 &&
+      a.lane * (point.chunk.active - 1) < unit_of(a.base, divisor)) {
+    Index first = a;
+    first.lane = 0;
+    Index result = divide(first, divisor, modulo, point);
+    if (modulo) {
+      result.lane = a.lane;
+      result.range.hi = divisor - 1;
+    }
+    return result;
   }
   const Quotient& q = quotient(a, divisor, a.uniform() ? 1 : point.chunk.lanes);
   Index result = q.index(modulo ? q.remainder : q.quotient);
