@@ -123,7 +123,9 @@ class Group {
       const std::vector<double> box =
           &cost == &root_ ? box_of(cost, l) : group_box(cost);
       if (inside_items(cost)) {
-        dealing.scale = product(box) / product(box_of(cost, cost.depth)) / launch_.items;
+        // The analysis has it run once for each iteration of the loop that items share.
+        const double runs = std::max(1.0, root_.trips[shared_]);
+        dealing.scale = product(box) / product(box_of(cost, cost.depth)) / runs;
       }
       for (const LoopPart& part : stage.loops[l].parts) {
         Dealing::Part dealt;
