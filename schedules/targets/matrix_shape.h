@@ -20,6 +20,13 @@ inline constexpr int64_t kMatrixRows = 8;    // among which an item has one, or 
 // Op::kMatrixParts, NVIDIA's ldmatrix (9.7.14.5.15): of a row that an item has; of its part of one.
 inline constexpr int64_t kMatrixRowBytes = 16, kMatrixPartBytes = 4;
 
+// Op::kWideProduct, NVIDIA's wgmma (9.7.16): rows of the product of sub-groups that work together, each
+// of which has as many of them as a product of its own has, and its parts of acc lie as of that.
+inline constexpr int64_t kWideSubGroups = 4, kWideRows = 64;
+inline constexpr int64_t kWideItems = kWideSubGroups * kMatrixItems;
+inline constexpr int64_t kWideColumns = 256;  // at most
+inline constexpr int64_t kWideRowBytes = 128;  // of a row of an operand in memory
+
 struct MatrixShape {
   Type a, b, acc;
   int m, n, k;

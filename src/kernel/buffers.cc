@@ -8,6 +8,9 @@ constexpr int64_t kMostManagedBytes = int64_t{1} << 30;  // the interpreter make
 // What is wrong with the buffer; null when nothing.
 const char* buffer_defect(const Kernel& kernel, const Buffer& b) {
   if (b.elements < 0 || b.elements >= (int64_t{1} << 50)) return "bad number of elements";
+  if (b.swizzled && (b.scope != Scope::kManaged || b.offset % kSwizzle != 0)) {
+    return "swizzled memory is a group's, from a multiple of 1024 bytes on";
+  }
   if (b.scope == Scope::kArgument) {
     return b.slot >= 0 && b.slot < kernel.arguments ? nullptr : "no such argument";
   }

@@ -72,7 +72,9 @@ class GroupWalk {
     }
     if (exchanges_registers(s.op)) {
       const std::string_view word = word_of(s);
-      const int64_t sub_group = s.op == Op::kAcross ? s.integer : kMatrixItems;
+      const bool wide = s.op == Op::kWideProduct || s.op == Op::kMultiplied;
+      const int64_t sub_group = s.op == Op::kAcross ? s.integer
+                                                    : wide ? kWideItems : kMatrixItems;
       if (!in_group_) return concat(path, " ", word, ": sub-groups are of a parallel loop's items");
       if (apart_) {
         return concat(path, " ", word, ": items may part at a condition around the exchange");

@@ -25,7 +25,8 @@ class ItemValues {
 // Whether the items of a sub-group come to it together and leave each other registers.
 inline bool is_barrier(Op op) { return op == Op::kBarrier || op == Op::kLanded; }
 inline bool exchanges_registers(Op op) {
-  return op == Op::kAcross || op == Op::kMatrixProduct || op == Op::kMatrixParts;
+  return op == Op::kAcross || op == Op::kMatrixProduct || op == Op::kMatrixParts ||
+         op == Op::kWideProduct || op == Op::kMultiplied;
 }
 
 // Whether there is such an operation in the list or inside of its statements.

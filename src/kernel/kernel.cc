@@ -74,6 +74,13 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
       case Field::kMany: case Field::kBlock: case Field::kGiven:
         for (int r : s.many) hash = hash_combine(hash, r);
         break;
+      case Field::kFactors:
+        for (const View& view : factors_of(s)) {
+          hash = hash_affine(hash_combine(hash, view.buffer), view.index);
+          for (const int64_t stride : view.strides) hash = hash_combine(hash, stride);
+        }
+        for (const int64_t extent : s.block->extents) hash = hash_combine(hash, extent);
+        break;
       case Field::kStored: case Field::kMask: case Field::kIndices:  // with the place
       case Field::kNonTemporal: case Field::kReduce:                 // above
         break;
@@ -183,6 +190,7 @@ uint64_t hash(const Kernel& kernel) {
                                    b.slot * 2 + b.written));
     hash = hash_combine(hash, static_cast<uint64_t>(b.elements) * 31 + b.offset);
     if (b.scope == Scope::kManaged) hash = hash_combine(hash, b.memory);
+    if (b.swizzled) hash = hash_combine(hash, kSwizzle);
   }
   for (const Register& r : kernel.registers) {
     hash = hash_combine(hash, pack(static_cast<int>(r.type), r.lanes));

@@ -21,8 +21,8 @@
 //                      writes another sees after a kBarrier or a kLanded, at which all of them
 //                      arrive: it stands
 //                      under no condition, and in no loop, that items may see differently; nor does
-//                      a kAcross, a kMatrixProduct or a kMatrixParts, by which the items of a
-//                      sub-group exchange registers, and which order no accesses.
+//                      a kAcross, a kMatrixProduct, a kMatrixParts, a kWideProduct or a kMultiplied,
+//                      by which the items of a sub-group work together, and which order no accesses.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -67,6 +67,9 @@ int64_t byte_alignment(const Affine& index, int64_t size);
 // Buffers in a workspace, and workspaces that follow each other (the shared one, then each worker's
 // own: src/build/context.h), begin at multiples of so many bytes.
 inline constexpr int64_t kWorkspaceAlignment = 64;
+// Of a swizzled buffer, which begins at a multiple of kSwizzle bytes, the pieces of 16 bytes of each
+// 128 change places: the address' bits 4 to 6 are those of before, exclusive or its bits 7 to 9.
+inline constexpr int64_t kSwizzle = 1024;
 // Up to where the next one begins.
 constexpr int64_t aligned_bytes(int64_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
@@ -90,6 +93,9 @@ struct Buffer {
   int memory = -1;                         // kManaged
   int64_t offset = 0;                      // all but arguments; aligned
   bool written = false;                    // arguments: outputs
+  bool swizzled = false;                   // kManaged: of an address' bits, those from 4 on are
+                                           // exchanged by those from 7 on (kSwizzle), for who reads
+                                           // columns; no index sees it
 };
 
 struct Register {
@@ -140,6 +146,18 @@ enum class Op : uint8_t {
                                            // row g, of n lanes, g and t as for kMatrixProduct; or,
                                            // where `integer` is 1, row 2 t + l of column g, of
                                            // elements of two bytes
+  kWideProduct,                            // acc += a b, by four sub-groups that follow each other:
+                                           // `many` = the item's registers of acc as of products
+                                           // 16 x 8 side by side; `block`, a kProduct without dst,
+                                           // says where the sub-group's 16 rows of a and all of b
+                                           // lie, in swizzled memory of the group, box (rows,
+                                           // panels of columns, columns, k). A sub-group's rows
+                                           // follow those of the one before. It is on its way: until
+                                           // the kMultiplied that covers it nobody writes what it
+                                           // reads, nor touches acc. Those that follow each other
+                                           // directly are a set
+  kMultiplied,                             // all sets of the sub-group's kWideProduct but the newest
+                                           // `integer` are done
   kCommit,                                 // ends a set of an item's stores that go on their way
   kLanded,                                 // all sets but the newest `integer` of each item are in
                                            // memory; then as a kBarrier
@@ -243,9 +261,9 @@ struct Stmt {
                                            // at the same time, from memory that nobody writes
   double number = 0;
   int64_t integer = 0;
-  std::vector<int> many;                   // kTranspose, kInterleave, kMatrix...
+  std::vector<int> many;                   // kTranspose, kInterleave, kMatrix..., kWideProduct
 
-  std::shared_ptr<const Block> block;      // kBlock
+  std::shared_ptr<const Block> block;      // kBlock, kWideProduct
 };
 
 // Sets of an item's stores that may be on their way.

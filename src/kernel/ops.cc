@@ -86,6 +86,21 @@ bool is_shape(const Kernel& kernel, const std::vector<int>& many, const MatrixSh
   return true;
 }
 
+// The shape of which acc has several side by side.
+const MatrixShape* wide_shape(const Kernel& kernel, const std::vector<int>& many,
+                              std::span<const View> factors) {
+  const auto type = [&](size_t i) { return kernel.buffers[factors[i].buffer].type; };
+  const Type acc = many.empty() ? Type::kBool : kernel.registers[many[0]].type;
+  const MatrixShape* shape = find_matrix_shape(type(0), type(1), acc);
+  const bool whole = shape != nullptr && shape->m == kWideRows / kWideSubGroups &&
+                     many.size() % static_cast<size_t>(shape->acc_registers()) == 0;
+  const auto fits = [&](int r) {
+    return kernel.registers[r].type == acc && kernel.registers[r].lanes == 2 &&
+           std::count(many.begin(), many.end(), r) == 1;
+  };
+  return whole && std::all_of(many.begin(), many.end(), fits) ? shape : nullptr;
+}
+
 const char* matrix_parts(O o) {
   const std::vector<int>& many = o.s.many;
   const int size = size_of(o.src(0).type);
@@ -100,6 +115,26 @@ const char* matrix_parts(O o) {
                        "needs four registers of 4 bytes, which differ"),
                 unless(o.s.integer == 0 || (o.s.integer == 1 && size == 2),
                        "is transposed (1) of elements of two bytes, or not (0)")});
+}
+
+// Of the box (rows, panels of columns, columns of one, k): so much is asked of factors' layouts; what
+// else a machine wants of them is its printer's to refuse.
+const char* wide_product(O o) {
+  if (o.s.block == nullptr || o.s.block->op != BlockOp::kProduct) return "has no factors";
+  const Block& block = *o.s.block;
+  const MatrixShape* shape = matrix_shape(o.kernel, o.s);
+  if (shape == nullptr) return "no product of matrices like these";
+  const auto& box = block.extents;
+  const bool fits = box.size() == 4 && box[0] == shape->m && box[3] == shape->k &&
+                    box[1] >= 1 && box[2] >= 1 && box[1] * box[2] ==
+                        static_cast<int64_t>(o.s.many.size()) / shape->acc_registers() * shape->n;
+  if (!fits) return "registers and box differ";
+  for (const View& view : factors_of(o.s)) {
+    const Buffer& b = o.kernel.buffers[view.buffer];
+    if (view.strides.size() != box.size()) return "a factor has a stride for each extent";
+    if (b.scope != Scope::kManaged || !b.swizzled) return "factors lie in swizzled memory of a group";
+  }
+  return nullptr;
 }
 
 const char* dot(O o) {
@@ -144,7 +179,15 @@ const char* store(O o) {
 
 }  // namespace
 
+std::span<const View> factors_of(const Stmt& s) {
+  if (s.kind != Stmt::Kind::kOp || s.op != Op::kWideProduct || s.block == nullptr) return {};
+  return {s.block->srcs, 2};
+}
+
 const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s) {
+  if (const std::span<const View> factors = factors_of(s); !factors.empty()) {
+    return wide_shape(kernel, s.many, factors);
+  }
   for (const MatrixShape& shape : kMatrixShapes) {
     if (is_shape(kernel, s.many, shape)) return &shape;
   }
@@ -155,7 +198,7 @@ std::span<const int> written_of_many(const Stmt& s) {
   const std::span<const int> many = s.many;
   switch (s.op) {
     case Op::kTranspose: return many.subspan(many.size() / 2);
-    case Op::kMatrixProduct: case Op::kMatrixParts: return many;
+    case Op::kMatrixProduct: case Op::kMatrixParts: case Op::kWideProduct: return many;
     default: return {};
   }
 }
@@ -222,6 +265,10 @@ constexpr OpRow kOpRows[kOps] = {
       return unless(matrix_shape(o.kernel, o.s) != nullptr, "no product of matrices like these");
     }},
     {Op::kMatrixParts, "matparts", false, 1, {kSlid, kGiven}, matrix_parts},
+    {Op::kWideProduct, "widemul", false, 0, {kMany, kFactors}, wide_product},
+    {Op::kMultiplied, "multiplied", false, 0, {kSlid}, [](O o) {
+      return unless(o.s.integer >= 0 && o.s.integer <= kMostOnTheirWay, "sets that cannot be");
+    }},
     {Op::kCommit, "commit", false, 0, {}, nullptr},
     {Op::kLanded, "landed", false, 0, {kSlid}, [](O o) {
       return unless(o.s.integer >= 0 && o.s.integer <= kMostOnTheirWay, "sets that cannot be");

@@ -26,6 +26,7 @@ enum class Field : uint8_t {
   kReduce,                                 // sum
   kMany, kBlock, kGiven,                   // r1, r2; r1 -> r2; -> r1, r2: `many`, sources and
                                            // destinations
+  kFactors,                                // a[64*v0] (64, 0, 0, 1), b[0] (0, 4096, 1, 64) over ...
 };
 
 // A statement whose registers and buffer exist.
@@ -46,11 +47,17 @@ struct OpRow {
   const char* (*defect)(const Operands&);  // of types, lanes, numbers, if any; null: none possible
 };
 
+inline bool is_op(const Stmt& s, Op op) { return s.kind == Stmt::Kind::kOp && s.op == op; }
+
 extern const OpRow kOpRows[kOps];          // by Op
 inline const OpRow& row_of(Op op) { return kOpRows[static_cast<int>(op)]; }
 
-// Of a kMatrixProduct; null: its registers make none.
+// Of a kMatrixProduct or a kWideProduct, of 16 rows and 8 columns of that; null: its registers make
+// none.
 const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s);
+
+// Where a kWideProduct's factors lie; of others nothing.
+std::span<const View> factors_of(const Stmt& s);
 
 // Those of `many` that the statement writes (of a kMatrixProduct, its operands too).
 std::span<const int> written_of_many(const Stmt& s);
@@ -64,6 +71,13 @@ void visit_read(const Stmt& s, const auto& visit) {
   if (s.op == Op::kTranspose) read /= 2;
   if (s.op == Op::kMatrixParts) read = 0;
   for (size_t i = 0; i < read; ++i) visit(s.many[i]);
+}
+
+// Calls `visit` with each buffer that the operation reads or writes, and whether it writes.
+void visit_buffers(const Stmt& s, const auto& visit) {
+  if (s.kind != Stmt::Kind::kOp) return;
+  if (s.buffer >= 0 && s.op != Op::kPrefetch) visit(s.buffer, s.op == Op::kStore);
+  for (const View& view : factors_of(s)) visit(view.buffer, false);
 }
 
 // "fma"; of kUnary and kBinary, the name of the statement's ExprOp.

@@ -185,6 +185,7 @@ class Parser {
     if (b.scope == Scope::kArgument) b.slot = static_cast<int>(place);
     else b.offset = place;
     b.written = accept("written");
+    b.swizzled = accept("swizzled");
     buffers_.push_back(b.name);
     kernel_.buffers.push_back(b);
   }
@@ -329,6 +330,18 @@ class Parser {
     return block;
   }
 
+  Block factors() {
+    Block block;
+    block.op = BlockOp::kProduct;
+    expect("+=");
+    block.srcs[0] = view();
+    expect(",");
+    block.srcs[1] = view();
+    expect("over");
+    integers(&block.extents);
+    return block;
+  }
+
   // A statement's operation by its first word, or after "rN = ".
   void op(Stmt* s) {
     const std::string_view first = peek_word();
@@ -422,6 +435,7 @@ class Parser {
         expect("->");
         many(s);
         break;
+      case Field::kFactors: s->block = std::make_shared<const Block>(factors()); break;
     }
   }
 

@@ -24,7 +24,7 @@
 // every field that has meaning. Buffers of equal names get a suffix; registers are declared in
 // runs; the bytes of managed memories, where there are any, and an error_growth other than 1 end
 // the first line, as "managed=262144,65536 growth=3.5". A managed buffer has its memory and its
-// offset ("managed 0 4096"), a block its views with their strides, its extents, its clips
+// offset ("managed 0 4096", and "swizzled" where it is), a block its views with their strides, its extents, its clips
 // ("clip 1 3*v0 - 1 of 56") with what they pad ("pad 0"), and a variant other than 0.
 // kernel/parse.cc reads it back.
 #include <algorithm>
@@ -106,7 +106,7 @@ class Printer {
              kScopeWords[static_cast<int>(b.scope)], " ");
       if (b.scope == Scope::kManaged) append(&text_, b.memory, " ");
       append(&text_, b.scope == Scope::kArgument ? b.slot : b.offset,
-             b.written ? " written\n" : "\n");
+             b.written ? " written" : "", b.swizzled ? " swizzled\n" : "\n");
     }
     for (size_t i = 0; i < kernel_.registers.size();) {
       const Register& r = kernel_.registers[i];
@@ -248,6 +248,12 @@ class Printer {
         registers(" -> r", half, end);
         break;
       case Field::kGiven: registers(" -> r", many, end); break;
+      case Field::kFactors:
+        if (s.block == nullptr) break;
+        view(" += ", s.block->srcs[0]);
+        view(", ", s.block->srcs[1]);
+        integers(" over ", s.block->extents, ", ");
+        break;
     }
   }
 

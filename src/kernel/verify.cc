@@ -293,6 +293,14 @@ class Verifier {
         return std::all_of(s.many.begin(), half, readable) &&
                std::all_of(half, s.many.end(), there_is);
       case Field::kGiven: return std::all_of(s.many.begin(), s.many.end(), there_is);
+      case Field::kFactors: {
+        const std::span<const View> views = factors_of(s);
+        if (!require(!views.empty(), "has no factors")) return false;
+        return std::all_of(views.begin(), views.end(), [&](const View& view) {
+          return require(view.buffer >= 0 && view.buffer < buffers, "no such buffer") &&
+                 known(view.index);
+        });
+      }
       case Field::kNone: case Field::kConstant: case Field::kStride: case Field::kNonTemporal:
       case Field::kLocality: case Field::kReduce: case Field::kOnItsWay:
         return true;
@@ -310,6 +318,10 @@ class Verifier {
     const char* defect = row.defect == nullptr ? nullptr : row.defect({kernel_, s});
     if (defect != nullptr) return fail(defect);
     if (s.op == Op::kLoad || s.op == Op::kStore) access(s);
+    for (const View& view : factors_of(s)) {
+      if (checked_ != Checked::kAll) continue;
+      bounds(view.index, reach_of(*s.block, view), kernel_.buffers[view.buffer]);
+    }
     if (row.gives) define(s.dst, asserted(s), from_data(s));
     for (const int written : written_of_many(s)) define(written, std::nullopt, false);
   }

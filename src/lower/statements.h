@@ -3,11 +3,9 @@
 
 #include <vector>
 
-#include "src/kernel/kernel.h"
+#include "src/kernel/ops.h"
 
 namespace lw::lowering {
-
-inline bool is_op(const Stmt& s, Op op) { return s.kind == Stmt::Kind::kOp && s.op == op; }
 
 // Each of a list (const or not) and then what stands inside it.
 template <class List, class Visit>

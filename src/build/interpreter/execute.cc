@@ -12,6 +12,7 @@
 #include "src/build/interpreter/lanes.h"
 #include "src/build/interpreter/lockstep.h"
 #include "src/build/interpreter/matrix_tile.h"
+#include "src/build/interpreter/wide_products.h"
 #include "src/expr/element.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/blocks.h"
@@ -99,11 +100,15 @@ class Activation {
     absl::flat_hash_set<const Stmt*> with_meetings;
   };
 
+  using Way = ExecutionWatch::Way;
+  friend class WideProducts<Activation>;
+
   // A group in the making: its items, alike but for their numbers.
   struct Group {
     const Closure& loop;
     std::deque<Activation> items;
     Sequence order;
+    WideProducts<Activation> products = {};
   };
 
   static void run_iteration(void* closure, int64_t index, int64_t worker) {
@@ -125,6 +130,7 @@ class Activation {
     if (run.execution.watch != nullptr) run.execution.watch->begin_group(index);
     run_together(group, c.loop->body);
     for (const Activation& frame : group.items) frame.expect_landed();
+    group.products.expect_finished();
   }
 
   void begin(const Closure& closure, int64_t index, int64_t item) {
@@ -138,7 +144,10 @@ class Activation {
   static void run_together(Group& group, const std::vector<Stmt>& list) {
     for (auto s = list.begin(); s != list.end();) {
       if (group.loop.with_meetings.contains(&*s)) {
-        run_together(group, *s++);
+        const bool goes_on = s != list.begin() && is_op(*(s - 1), Op::kWideProduct);
+        if (is_op(*s, Op::kWideProduct)) group.products.begin(group.items, *s, goes_on);
+        else run_together(group, *s);
+        ++s;
         continue;
       }
       const auto begin = s;
@@ -158,6 +167,7 @@ class Activation {
       if (s.op == Op::kAcross) return exchange(group, s);
       if (s.op == Op::kMatrixProduct) return multiply(group, s);
       if (s.op == Op::kMatrixParts) return hand_out(group, s);
+      if (s.op == Op::kMultiplied) return group.products.finish(group.items, s.integer);
       if (s.op == Op::kLanded) return land(group, s);
       if (watch != nullptr) watch->barrier();
       return;
@@ -279,7 +289,6 @@ class Activation {
 
   // ---------------------------------------------------------------------------- memory
 
-  using Way = ExecutionWatch::Way;
   struct OnItsWay {
     const Stmt* stmt;
     int64_t index;
@@ -298,13 +307,13 @@ class Activation {
     return index >= 0 && index < kernel_.buffers[s.buffer].elements;
   }
 
+  Lane element(int buffer, int64_t index) const {
+    const Type type = kernel_.buffers[buffer].type;
+    if (is_float(type)) return {.number = load_element(type, bases_[buffer], index)};
+    return {.integer = load_integer(type, bases_[buffer], index)};
+  }
   Lane read(const Stmt& s, int64_t index) const {
-    const Type type = kernel_.buffers[s.buffer].type;
-    Lane lane = {.integer = 0};
-    if (!allowed(s, index, false)) return lane;
-    if (is_float(type)) lane.number = load_element(type, bases_[s.buffer], index);
-    else lane.integer = load_integer(type, bases_[s.buffer], index);
-    return lane;
+    return allowed(s, index, false) ? element(s.buffer, index) : Lane{.integer = 0};
   }
 
   void write(const Stmt& s, int64_t index, Lane lane,
@@ -451,6 +460,8 @@ class Activation {
         {Op::kAcross, [](const At& at) { return at(0); }},  // of a sub-group of one
         {Op::kMatrixProduct, nullptr},     // of a group
         {Op::kMatrixParts, nullptr},
+        {Op::kWideProduct, nullptr},
+        {Op::kMultiplied, nullptr},
         {Op::kCommit, nullptr, &Activation::commit},
         {Op::kLanded, nullptr, &Activation::land},
     };

@@ -19,7 +19,7 @@ inline constexpr std::byte kUnwritten{0x7f};
 // What an execution asks and tells.
 class ExecutionWatch {
  public:
-  // Of a store that is on its way: it begins or ends.
+  // Of a store, or of what a product reads, that is on its way: it begins or ends.
   enum class Way : uint8_t { kNone, kBegins, kEnds };
   struct Access {
     const Stmt& stmt;

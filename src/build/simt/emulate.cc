@@ -28,6 +28,7 @@ struct Touch {
 struct Cell {
   Touch write, read, beside, before;       // beside: another item's; before: another group's
   int32_t on_their_way = 0;                // stores
+  int32_t being_read = 0;                  // by products on their way
 };
 
 // Memory that buffers share, in units as small as the smallest element.
@@ -110,7 +111,8 @@ class RaceDetector : public ExecutionWatch {
   void barrier() override { ++now_.phase; }
   void never_landed(const Stmt& store) override {
     now_.stmt = numbers_.at(&store);
-    fail(concat("what ", paths_[now_.stmt], " '", text_of(store), "' stores is on its way where group ",
+    fail(concat("what ", paths_[now_.stmt], " '", text_of(store), "' ",
+                store.op == Op::kStore ? "stores" : "multiplies", " is on its way where group ",
                 now_.group, " ends"));
   }
   void diverged(const Stmt& branch, int64_t one, int64_t other) override {
@@ -187,8 +189,10 @@ class RaceDetector : public ExecutionWatch {
   }
 
   bool too_early(const Buffer& b, const Access& access, const Touch& begun) {
+    const bool read = stmts_[begun.stmt]->op == Op::kWideProduct;
     fail(concat(who(now_), access.write ? " writes " : " reads ", b.name, "[", access.element,
-                "] while it is on its way, from ", who(begun)));
+                read ? "] while a product reads it, of " : "] while it is on its way, from ",
+                who(begun)));
     return false;
   }
 
@@ -196,13 +200,19 @@ class RaceDetector : public ExecutionWatch {
     const bool managed = b.scope == Scope::kManaged;
     // What earlier groups did to a group's memory they did to another.
     if (managed && cell.write.phase < group_began_) cell.write = {}, cell.on_their_way = 0;
-    if (managed && cell.read.phase < group_began_) cell.read = cell.beside = cell.before = {};
+    if (managed && cell.read.phase < group_began_) {
+      cell.read = cell.beside = cell.before = {};
+      cell.being_read = 0;
+    }
     if (!access.write && b.scope != Scope::kArgument && cell.write.phase == 0) {
       return unwritten(b, access);
     }
-    if (access.way == Way::kEnds) --cell.on_their_way;
-    else if (access.way == Way::kBegins) ++cell.on_their_way;
-    else if (cell.on_their_way > 0) return too_early(b, access, cell.write);
+    if (access.write && cell.being_read > 0) return too_early(b, access, cell.read);
+    if (access.way != Way::kNone) {
+      (access.write ? cell.on_their_way : cell.being_read) += access.way == Way::kBegins ? 1 : -1;
+    }
+    const bool lands = access.write && access.way != Way::kNone;
+    if (!lands && cell.on_their_way > 0) return too_early(b, access, cell.write);
     // Vectors at a row's end overlap those before them: nobody sees which of two groups that write
     // the same came first.
     const bool same = access.write && !access.changes && cell.write.group != now_.group;

@@ -22,6 +22,8 @@ struct EmulateOptions {
 //     between; or two groups of one loop do, whose order nothing says, unless both write the same
 //   an access out of bounds; a read of managed, private or workspace bytes that were never written
 //   items that part around a barrier, or where they exchange registers
+//   an access to what is on its way, a write of what a product on its way reads, and what is on its
+//     way where the group ends
 // kInvalidArgument: blocks, which have no items. kResourceExhausted: more accesses than there may
 // be. REQUIRES: what verify asks but for bounds and for
 // where barriers stand.

@@ -336,7 +336,7 @@ class Function {
         return line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return transpose(s);
-      case Op::kMatrixProduct: case Op::kMatrixParts:
+      case Op::kMatrixProduct: case Op::kMatrixParts: case Op::kWideProduct: case Op::kMultiplied:
         return fail("there are no products of matrices");
       default: break;
     }

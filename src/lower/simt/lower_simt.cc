@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/kernel/groups.h"
+#include "src/kernel/ops.h"
 #include "src/lower/hoist.h"
 #include "src/lower/simt/barriers.h"
 #include "src/lower/tiles/pipeline.h"
@@ -22,7 +23,7 @@ int64_t bytes_of(const Buffer& buffer) {
 
 void mark_buffers(const std::vector<Stmt>& list, std::vector<bool>& used) {
   for (const Stmt& s : list) {
-    if (s.buffer >= 0) used[s.buffer] = true;
+    visit_buffers(s, [&](int buffer, bool) { used[buffer] = true; });
     mark_buffers(s.body, used);
     mark_buffers(s.otherwise, used);
   }
@@ -90,6 +91,7 @@ void place_local(Kernel& kernel, const std::vector<std::vector<bool>>& used) {
     for (size_t n = 0; n < ends.size(); ++n) {
       if (used[n][b]) buffer.offset = std::max(buffer.offset, ends[n]);
     }
+    if (buffer.swizzled) buffer.offset = (buffer.offset + kSwizzle - 1) / kSwizzle * kSwizzle;
     for (size_t n = 0; n < ends.size(); ++n) {
       if (used[n][b]) ends[n] = buffer.offset + bytes_of(buffer);
     }

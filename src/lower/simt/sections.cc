@@ -10,7 +10,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/expr/scalar.h"
+#include "src/kernel/blocks.h"
 #include "src/kernel/groups.h"
+#include "src/kernel/ops.h"
 #include "src/lower/statements.h"
 
 namespace lw::lowering {
@@ -26,12 +28,15 @@ struct Uses {
 };
 
 bool is_access(const Stmt& s) {
-  return s.kind == Stmt::Kind::kOp && (s.op == Op::kLoad || s.op == Op::kStore);
+  return s.kind == Stmt::Kind::kOp &&
+         (s.op == Op::kLoad || s.op == Op::kStore || s.op == Op::kWideProduct);
 }
 
 void find_uses(const std::vector<Stmt>& list, Uses* uses) {
   for (const Stmt& s : list) {
-    if (is_access(s)) (s.op == Op::kStore ? uses->writes : uses->reads)[s.buffer] = true;
+    visit_buffers(s, [&](int buffer, bool write) {
+      (write ? uses->writes : uses->reads)[buffer] = true;
+    });
     find_uses(s.body, uses);
     find_uses(s.otherwise, uses);
   }
@@ -43,6 +48,12 @@ struct Cut {
   absl::flat_hash_map<const Stmt*, int> access;       // of accesses, and of loops that are run
   absl::flat_hash_map<const Stmt*, int> loop_symbol;  // of loops that stay
 };
+
+bool touches_shared(const Stmt& s, const Cut& cut) {
+  bool any = false;
+  visit_buffers(s, [&](int buffer, bool) { any = any || cut.shared[buffer]; });
+  return any;
+}
 
 class Cutter {
  public:
@@ -62,13 +73,18 @@ class Cutter {
       }
       if (accesses(s) == 0) continue;
       if (is_access(s)) {
-        const bool write = s.op == Op::kStore;
-        if (!open || (write ? run.reads : run.writes)[s.buffer]) {
+        bool other = !open;
+        visit_buffers(s, [&](int buffer, bool write) {
+          other = other || (write ? run.reads : run.writes)[buffer];
+        });
+        if (other) {
           sections.push_back(access(i));
           run = Uses(kernel_.buffers.size());
         }
         open = true;
-        (write ? run.writes : run.reads)[s.buffer] = true;
+        visit_buffers(s, [&](int buffer, bool write) {
+          (write ? run.writes : run.reads)[buffer] = true;
+        });
         cut_->access[&s] = sections.back().access;
       } else {
         open = false;
@@ -81,7 +97,7 @@ class Cutter {
  private:
   // How often an item comes to one.
   int64_t accesses(const Stmt& s) const {
-    if (is_access(s)) return cut_->shared[s.buffer];
+    if (is_access(s)) return touches_shared(s, *cut_);
     int64_t sum = 0;
     for (const std::vector<Stmt>* list : {&s.body, &s.otherwise}) {
       for (const Stmt& inside : *list) sum += accesses(inside);
@@ -252,7 +268,7 @@ class ItemRun {
 
   void op(const Stmt& s, int access) {
     if (is_access(s)) {
-      if (!cut_.shared[s.buffer]) return;
+      if (!touches_shared(s, cut_)) return;
       return touch(s, access >= 0 ? access : cut_.access.at(&s));
     }
     if (s.dst < 0) return;
@@ -317,6 +333,14 @@ class ItemRun {
   void touch(const Stmt& s, int access) {
     const bool write = s.op == Op::kStore;
     Footprint& footprint = group_.accesses[access];
+    if (s.op == Op::kWideProduct) {
+      for (const View& view : factors_of(s)) {
+        const Reach reach = reach_of(*s.block, view);
+        footprint.add(view.buffer, false, value(view.index) + affine(reach.lo),
+                      reach.hi - reach.lo + 1, item_);
+      }
+      return;
+    }
     const Affine at = value(s.index);
     const std::optional<Interval> added = s.indices < 0 ? Interval{0, 0} : numbers_[s.indices];
     if (is_unknown(at) || !added.has_value()) {
