@@ -64,6 +64,53 @@ std::string PtxAddresses::value(const Affine& a) {
   return word;
 }
 
+int PtxAddresses::depth_of(const Affine& a) const {
+  int depth = 0;
+  for (const Affine::Term& t : a.terms) depth = std::max(depth, variables_[t.var].depth);
+  return depth;
+}
+
+std::string PtxAddresses::once(int depth, const std::string& key, const auto& make) {
+  const auto found = known_[depth].find(key);
+  if (found != known_[depth].end()) return found->second;
+  const std::string word = code_.word();
+  make(word);
+  known_[depth][key] = word;
+  return word;
+}
+
+// Multiples of kSwizzle change no bit of those that others are exchanged by: they are added last.
+PtxPlace PtxAddresses::swizzled_place(const std::string& start, int64_t offset, const Affine& index,
+                                      int64_t element_bytes) {
+  constexpr int64_t kBits = 7 << 4;        // which bits 3 higher change
+  const auto swizzled = [](int64_t bytes) { return bytes ^ (bytes >> 3 & kBits); };
+  const int64_t bytes = index.constant * element_bytes + offset;
+  const int64_t within = bytes & (kSwizzle - 1);
+  Affine whole, rest;
+  for (const Affine::Term& t : index.terms) {
+    const Affine term = variable(t.var, t.coefficient * element_bytes);
+    (t.coefficient * element_bytes % kSwizzle == 0 ? whole : rest) =
+        (t.coefficient * element_bytes % kSwizzle == 0 ? whole : rest) + term;
+  }
+  const std::string base = sum(start, false, whole, 1);
+  if (rest.is_constant()) return {base, bytes - within + swizzled(within)};
+  const int depth = depth_of(rest);
+  const std::string terms = sum("", false, rest, 1);
+  const std::string exchanged = once(depth, concat("swizzled ", terms, " ", within),
+                                     [&](const std::string& word) {
+    const std::string all = code_.word(), high = code_.word(), bits = code_.word();
+    code_.line_at(depth, "add.s32 ", all, ", ", terms, ", ", within);
+    code_.line_at(depth, "shr.u32 ", high, ", ", all, ", 3");
+    code_.line_at(depth, "and.b32 ", bits, ", ", high, ", ", kBits);
+    code_.line_at(depth, "xor.b32 ", word, ", ", all, ", ", bits);
+  });
+  const int both = std::max(depth, depth_of(whole));
+  const std::string at = once(both, concat(base, " + ", exchanged), [&](const std::string& word) {
+    code_.line_at(both, "add.s32 ", word, ", ", base, ", ", exchanged);
+  });
+  return {at, bytes - within};
+}
+
 PtxPlace PtxAddresses::place(const std::string& start, bool wide, const Affine& index,
                              int64_t element_bytes) {
   PtxPlace place{sum(start, wide, index, element_bytes), index.constant * element_bytes};

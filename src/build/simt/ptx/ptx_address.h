@@ -41,6 +41,9 @@ class PtxAddresses {
   std::string value(const Affine& a);
   // `start`: a register that the outermost scope has; `wide`: of 64 bits.
   PtxPlace place(const std::string& start, bool wide, const Affine& index, int64_t element_bytes);
+  // Of a swizzled buffer (src/kernel/kernel.h), `offset` bytes from `start`, a multiple of kSwizzle.
+  PtxPlace swizzled_place(const std::string& start, int64_t offset, const Affine& index,
+                          int64_t element_bytes);
 
  private:
   struct Variable {
@@ -49,6 +52,9 @@ class PtxAddresses {
   };
   // start + the sum of the terms times `scale`; the register is known where it was computed.
   std::string sum(const std::string& start, bool wide, const Affine& a, int64_t scale);
+  int depth_of(const Affine& a) const;     // of its innermost variable
+  // What `make`, given its name, adds in that scope; once.
+  std::string once(int depth, const std::string& key, const auto& make);
 
   PtxCode& code_;
   std::vector<Variable> variables_;

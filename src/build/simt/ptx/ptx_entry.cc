@@ -3,16 +3,18 @@
 #include "src/build/simt/ptx/ptx_entry.h"
 
 #include <algorithm>
-#include <set>
+#include <span>
 
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/build/simt/ptx/ptx_address.h"
+#include "src/build/simt/ptx/ptx_buffers.h"
 #include "src/build/simt/ptx/ptx_lanes.h"
 #include "src/build/simt/ptx/ptx_matrix.h"
 #include "src/build/simt/ptx/ptx_memory.h"
 #include "src/build/simt/ptx/ptx_values.h"
+#include "src/build/simt/ptx/ptx_wide.h"
 #include "src/build/simt/ranges.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/ops.h"
@@ -20,14 +22,12 @@
 namespace lw {
 namespace {
 
-using Parameter = SimtProgram::Parameter;
-
 // One entry, statement by statement.
 class EntryText {
  public:
   EntryText(const Kernel& kernel, const Target& target)
       : kernel_(kernel), target_(simt(target)), lanes_(kernel, &code_), addresses_(kernel, &code_),
-        ranges_(kernel), starts_(kernel.buffers.size()), reads_(kernel.registers.size()) {}
+        buffers_(kernel, &code_, &addresses_), ranges_(kernel), reads_(kernel.registers.size()) {}
 
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements,
@@ -46,16 +46,16 @@ class EntryText {
                                                " at most"));
     }
     const std::vector<Stmt>& body = grid ? statements[0].body : statements;
-    find_used(body);
+    count_reads(body);
     std::string text = concat("\n.visible .entry ", name, "(");
-    text += parameters(launch);
+    text += buffers_.parameters(body, launch);
     text += concat(")\n.maxntid ", items_, ", 1, 1\n.minnctapersm 1\n{\n");
     for (const Stmt& s : before) integer(s);
     if (grid) special(statements[0].var, "%ctaid.x", statements[0].count);
     list(body);
     code_.line("ret");
     RETURN_IF_ERROR(failure_);
-    return concat(text, code_.declarations(), own_memory_, code_.leave(), "}\n");
+    return concat(text, code_.declarations(), buffers_.own_memory(), code_.leave(), "}\n");
   }
 
  private:
@@ -65,89 +65,20 @@ class EntryText {
 
   // ---- memory -----------------------------------------------------------------------------------
 
-  void find_used(const std::vector<Stmt>& list) {
+  void count_reads(const std::vector<Stmt>& list) {
     for (const Stmt& s : list) {
-      if (s.kind == Stmt::Kind::kOp && s.buffer >= 0 && s.op != Op::kPrefetch) {
-        used_.insert(s.buffer);
-        if (s.op == Op::kStore) written_.insert(s.buffer);
-      }
       visit_read(s, [this](int reg) { ++reads_[reg]; });
-      find_used(s.body);
-      find_used(s.otherwise);
-    }
-  }
-
-  // Declares them, and what the body calls the places where buffers begin.
-  std::string parameters(SimtProgram::Launch* launch) {
-    std::string text, workspace, packed, shared;
-    const auto add = [&](Parameter parameter) {
-      const size_t number = launch->parameters.size();
-      launch->parameters.push_back(parameter);
-      text += concat(number == 0 ? "" : ", ", ".param .u64 p", number);
-      const std::string pointer = code_.wide(), global = code_.wide();
-      code_.line("ld.param.u64 ", pointer, ", [p", number, "]");
-      code_.line("cvta.to.global.u64 ", global, ", ", pointer);
-      return global;
-    };
-    for (const int b : used_) {
-      const Buffer& buffer = kernel_.buffers[b];
-      switch (buffer.scope) {
-        case Scope::kArgument:
-          starts_[b] = add({Parameter::Kind::kArgument, buffer.slot});
-          break;
-        case Scope::kWorkspace:
-          if (workspace.empty()) workspace = add({Parameter::Kind::kWorkspace, 0});
-          starts_[b] = workspace;
-          break;
-        case Scope::kPacked:
-          if (packed.empty()) packed = add({Parameter::Kind::kPacked, 0});
-          starts_[b] = packed;
-          break;
-        case Scope::kPrivate: starts_[b] = own_memory(b); break;
-        case Scope::kManaged:
-          if (shared.empty()) {
-            shared = code_.word();
-            code_.line("mov.u32 ", shared, ", ", kPtxShared);
-          }
-          starts_[b] = shared;
-          launch->local_bytes = std::max(
-              launch->local_bytes,
-              aligned_bytes(buffer.offset + buffer.elements * size_of(buffer.type)));
-          break;
-      }
-    }
-    return text;
-  }
-
-  std::string own_memory(int b) {
-    const Buffer& buffer = kernel_.buffers[b];
-    const std::string name = concat("own", b), start = code_.wide();
-    own_memory_ += concat("  .local .align 16 .b8 ", name, "[",
-                          std::max<int64_t>(1, buffer.elements * size_of(buffer.type)), "];\n");
-    code_.line("mov.u64 ", start, ", ", name);
-    return start;
-  }
-
-  // What no launch's item writes while this one runs may be read by the way that is not coherent.
-  std::string_view space_of(int b, bool loads) const {
-    switch (kernel_.buffers[b].scope) {
-      case Scope::kPrivate: return "local";
-      case Scope::kManaged: return kPtxSharedSpace;
-      case Scope::kArgument: case Scope::kPacked:
-        return loads && written_.count(b) == 0 ? kPtxConstantSpace : "global";
-      default: return "global";
+      wide_ = wide_ || is_op(s, Op::kWideProduct);
+      count_reads(s.body);
+      count_reads(s.otherwise);
     }
   }
 
   PtxAccess accessed(const Stmt& s) {
-    const Buffer& buffer = kernel_.buffers[s.buffer];
-    const int64_t size = size_of(buffer.type);
-    const bool loads = s.op == Op::kLoad, wide = buffer.scope != Scope::kManaged;
+    const int64_t size = size_of(kernel_.buffers[s.buffer].type);
     PtxAccess a;
-    a.space = space_of(s.buffer, loads);
-    a.place = addresses_.place(starts_[s.buffer], wide, s.index, size);
-    const bool within = buffer.scope != Scope::kArgument && buffer.scope != Scope::kPrivate;
-    if (within) a.place.bytes += buffer.offset;
+    a.space = buffers_.space_of(s.buffer, s.op == Op::kLoad);
+    a.place = buffers_.place(s.buffer, s.index);
     a.alignment = std::min<int64_t>(byte_alignment(s.index, size), 16);
     a.stride = s.stride;
     if (s.mask >= 0) a.mask = lanes_.all(s.mask);
@@ -246,8 +177,32 @@ class EntryText {
     for (size_t i = 0; i < statements.size() && failure_.ok(); ++i) {
       const Stmt& s = statements[i];
       if (i + 1 < statements.size() && together(s, statements[i + 1])) ++i;
+      else if (is_op(s, Op::kWideProduct)) i = wide_products(statements, i);
       else statement(s);
     }
+  }
+
+  // Those that follow each other are a set. The last one's number.
+  size_t wide_products(const std::vector<Stmt>& statements, size_t first) {
+    code_.line("wgmma.fence.sync.aligned");
+    size_t i = first;
+    for (; i < statements.size() && is_op(statements[i], Op::kWideProduct); ++i) {
+      const std::span<const View> factors = factors_of(statements[i]);
+      const auto place = [&](int f) {
+        return buffers_.linear_place(factors[f].buffer, factors[f].index);
+      };
+      const std::string refusal =
+          ptx_wide_product(code_, lanes_, kernel_, statements[i], {place(0), place(1)});
+      if (!refusal.empty()) fail(refusal);
+    }
+    code_.line("wgmma.commit_group.sync.aligned");
+    return i - 1;
+  }
+
+  // What items wrote to shared memory, products read by another way.
+  void meet() {
+    if (wide_) code_.line("fence.proxy.async");
+    code_.line("bar.sync 0");
   }
 
   // A load and what it alone loads for, where one instruction is both.
@@ -266,7 +221,7 @@ class EntryText {
       return true;
     }
     const bool sent = next.op == Op::kStore && next.on_its_way && aligned(next.index);
-    const bool constant = space_of(load.buffer, true) == kPtxConstantSpace;
+    const bool constant = buffers_.space_of(load.buffer, true) == kPtxConstantSpace;
     if (!sent || !constant || !ptx_copies(bytes)) return false;
     ptx_copy(code_, accessed(next).place, accessed(load).place, bytes);
     return true;
@@ -335,11 +290,12 @@ class EntryText {
   void operation(const Stmt& s) {
     switch (s.op) {
       case Op::kFence: case Op::kPrefetch: return;
-      case Op::kBarrier: return code_.line("bar.sync 0");
+      case Op::kBarrier: return meet();
       case Op::kCommit: return code_.line("cp.async.commit_group");
       case Op::kLanded:
         code_.line("cp.async.wait_group ", s.integer);
-        return code_.line("bar.sync 0");
+        return meet();
+      case Op::kMultiplied: return code_.line("wgmma.wait_group.sync.aligned ", s.integer);
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return ptx_transpose(code_, lanes_, kernel_, s);
       case Op::kMatrixProduct: return ptx_matrix_product(code_, lanes_, kernel_, s);
@@ -473,11 +429,10 @@ class EntryText {
   PtxCode code_;
   PtxLanes lanes_;
   PtxAddresses addresses_;
+  PtxBuffers buffers_;
   IntegerRanges ranges_;
-  std::vector<std::string> starts_;        // of buffers: a register, or nothing
-  std::set<int> used_, written_;           // buffers, in order
+  bool wide_ = false;                      // there are kWideProduct
   std::vector<int> reads_;                 // of registers, in the text
-  std::string own_memory_;
   int64_t items_ = 1;
   absl::Status failure_;
 };

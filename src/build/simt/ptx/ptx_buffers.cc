@@ -1,0 +1,101 @@
+#include "src/build/simt/ptx/ptx_buffers.h"
+
+#include <algorithm>
+
+#include "src/base/message.h"
+#include "src/build/simt/ptx/ptx_entry.h"
+#include "src/build/simt/ptx/ptx_memory.h"
+#include "src/kernel/ops.h"
+
+namespace lw {
+
+using Parameter = SimtProgram::Parameter;
+
+void PtxBuffers::find_used(const std::vector<Stmt>& list) {
+  for (const Stmt& s : list) {
+    visit_buffers(s, [this](int buffer, bool write) {
+      used_.insert(buffer);
+      if (write) written_.insert(buffer);
+    });
+    find_used(s.body);
+    find_used(s.otherwise);
+  }
+}
+
+std::string PtxBuffers::parameters(const std::vector<Stmt>& body, SimtProgram::Launch* launch) {
+  find_used(body);
+  std::string text, workspace, packed, shared;
+  const auto add = [&](Parameter parameter) {
+    const size_t number = launch->parameters.size();
+    launch->parameters.push_back(parameter);
+    text += concat(number == 0 ? "" : ", ", ".param .u64 p", number);
+    const std::string pointer = code_.wide(), global = code_.wide();
+    code_.line("ld.param.u64 ", pointer, ", [p", number, "]");
+    code_.line("cvta.to.global.u64 ", global, ", ", pointer);
+    return global;
+  };
+  for (const int b : used_) {
+    const Buffer& buffer = kernel_.buffers[b];
+    switch (buffer.scope) {
+      case Scope::kArgument:
+        starts_[b] = add({Parameter::Kind::kArgument, buffer.slot});
+        break;
+      case Scope::kWorkspace:
+        if (workspace.empty()) workspace = add({Parameter::Kind::kWorkspace, 0});
+        starts_[b] = workspace;
+        break;
+      case Scope::kPacked:
+        if (packed.empty()) packed = add({Parameter::Kind::kPacked, 0});
+        starts_[b] = packed;
+        break;
+      case Scope::kPrivate: starts_[b] = begin_own(b); break;
+      case Scope::kManaged:
+        if (shared.empty()) {
+          shared = code_.word();
+          code_.line("mov.u32 ", shared, ", ", kPtxShared);
+        }
+        starts_[b] = shared;
+        launch->local_bytes = std::max(
+            launch->local_bytes,
+            aligned_bytes(buffer.offset + buffer.elements * size_of(buffer.type)));
+        break;
+    }
+  }
+  return text;
+}
+
+std::string PtxBuffers::begin_own(int b) {
+  const Buffer& buffer = kernel_.buffers[b];
+  const std::string name = concat("own", b), start = code_.wide();
+  own_memory_ += concat("  .local .align 16 .b8 ", name, "[",
+                        std::max<int64_t>(1, buffer.elements * size_of(buffer.type)), "];\n");
+  code_.line("mov.u64 ", start, ", ", name);
+  return start;
+}
+
+std::string_view PtxBuffers::space_of(int b, bool loads) const {
+  switch (kernel_.buffers[b].scope) {
+    case Scope::kPrivate: return "local";
+    case Scope::kManaged: return kPtxSharedSpace;
+    case Scope::kArgument: case Scope::kPacked:
+      return loads && written_.count(b) == 0 ? kPtxConstantSpace : "global";
+    default: return "global";
+  }
+}
+
+PtxPlace PtxBuffers::linear_place(int b, const Affine& index) {
+  const Buffer& buffer = kernel_.buffers[b];
+  const bool wide = buffer.scope != Scope::kManaged;
+  PtxPlace place = addresses_.place(starts_[b], wide, index, size_of(buffer.type));
+  const bool within = buffer.scope != Scope::kArgument && buffer.scope != Scope::kPrivate;
+  if (within) place.bytes += buffer.offset;
+  return place;
+}
+
+PtxPlace PtxBuffers::place(int b, const Affine& index) {
+  const Buffer& buffer = kernel_.buffers[b];
+  if (!buffer.swizzled) return linear_place(b, index);
+  return addresses_.swizzled_place(starts_[b], buffer.offset, index, size_of(buffer.type));
+}
+
+}  // namespace lw
