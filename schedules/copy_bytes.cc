@@ -12,13 +12,18 @@ namespace {
 
 constexpr int64_t kAlignment = 64;         // of buffers
 
-int64_t copy_bytes(const Nest& nest, int stage, const Stage& copy,
-                   const std::vector<int64_t>& extents) {
+std::vector<int64_t> copy_box(const Nest& nest, int stage, const Stage& copy,
+                              const std::vector<int64_t>& extents) {
   std::vector<Interval> ranges;
   for (const int64_t extent : extents) ranges.push_back({0, extent - 1});
   const Expr body = body_over_loops(nest, stage);
+  return box_of(reads_in(body), copy.copy_of, nest.program->tensors[copy.copy_of].shape, ranges);
+}
+
+int64_t copy_bytes(const Nest& nest, int stage, const Stage& copy,
+                   const std::vector<int64_t>& extents) {
   const Tensor& tensor = nest.program->tensors[copy.copy_of];
-  const std::vector<int64_t> box = box_of(reads_in(body), copy.copy_of, tensor.shape, ranges);
+  const std::vector<int64_t> box = copy_box(nest, stage, copy, extents);
   int64_t bytes = copy.wide ? size_of(Type::kF32) : size_of(tensor.type);
   for (const int64_t n : box) bytes *= n;
   if (copy.pad > 0 && !box.empty()) {
@@ -35,15 +40,23 @@ int64_t item_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
   return copy_bytes(nest, stage, copy, inner_extents(s, find_loop(s, copy.loop) + 1));
 }
 
-int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
-  const Stage& s = nest.stages[stage];
+// Points of the axes that all of a group's items together have at the copy's loop.
+static std::vector<int64_t> group_extents(const Stage& s, const Stage& copy) {
   std::vector<int64_t> extents = inner_extents(s, find_loop(s, copy.loop) + 1);
   for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
     if (s.loops[l].kind != LoopKind::kItem) continue;
     const std::vector<int64_t> all = inner_extents(s, l);
     for (const LoopPart& part : s.loops[l].parts) extents[part.axis] = all[part.axis];
   }
-  return copy_bytes(nest, stage, copy, extents);
+  return extents;
+}
+
+int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
+  return copy_bytes(nest, stage, copy, group_extents(nest.stages[stage], copy));
+}
+
+std::vector<int64_t> group_copy_box(const Nest& nest, int stage, const Stage& copy) {
+  return copy_box(nest, stage, copy, group_extents(nest.stages[stage], copy));
 }
 
 int64_t copies_bytes(const Nest& nest, int host, bool shared) {

@@ -12,6 +12,8 @@ namespace lw {
 // when it is lowered. REQUIRES: the copy stands at a loop of the stage.
 int64_t item_copy_bytes(const Nest& nest, int stage, const Stage& copy);
 int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy);
+// The box itself, of all items; empty: nothing of it is read.
+std::vector<int64_t> group_copy_box(const Nest& nest, int stage, const Stage& copy);
 
 // The same of all copies at loops of `host` that items share, or of those that they do not.
 int64_t copies_bytes(const Nest& nest, int host, bool shared);

@@ -55,4 +55,8 @@ const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage) {
   return *shape;
 }
 
+bool is_wide(const Nest& nest, const Stage& stage) {
+  return nest.target->atoms[stage.matrix].m == kWideRows;
+}
+
 }  // namespace lw

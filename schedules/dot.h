@@ -28,5 +28,7 @@ std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term,
 
 // Of a stage whose tile is matrices. REQUIRES: stage.matrix >= 0.
 const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage);
+// Whether four sub-groups multiply together, from memory. REQUIRES: the same.
+bool is_wide(const Nest& nest, const Stage& stage);
 
 }  // namespace lw

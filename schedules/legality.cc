@@ -277,7 +277,7 @@ absl::Status check_blocks(const Nest& nest) {
       if (copy.group > 0 && !groups_fit(nest, s, served.tensor, copy)) {
         return infeasible(concat("groups of ", copy.name, " do not fit the tile of ", stage.name));
       }
-      if (copy.block == 0) continue;
+      if (copy.block == 0 || copy.swizzled) continue;  // instructions find what is swizzled
       const int axis = index_axis(nest, s, served.tensor, copy.block_dim);
       bool aligned = axis >= 0 && inner_extents(stage, tile_begin(stage))[axis] % copy.block == 0;
       for (int l = 0; aligned && l < static_cast<int>(stage.loops.size()); ++l) {

@@ -71,7 +71,9 @@
 // along two axes of results and one reduction, each a multiple of the instruction's or masked at the
 // end. Its innermost loops are unrolled, those along n last. The first kItem loop is dealt to
 // sub-groups, as many as it has iterations; copies that all of the group share are dealt to all of
-// its items.
+// its items. Where the instruction is one of four sub-groups (`is_wide`, schedules/dot.h) these follow
+// each other along m, and both operands are read where the group shares them, swizzled: rows of 128
+// bytes along k, or panels of 128 bytes of columns, along k in each.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to
@@ -167,6 +169,7 @@ struct Stage {
   int64_t group = 0;
   bool wide = false;
   int64_t pad = 0;
+  bool swizzled = false;                   // as kernels' buffers are (src/kernel/kernel.h)
 
   int64_t items = 0;                       // of a group; 0: loops say how many
   int64_t sub_group = 0;                   // items that exchange registers; 0: none do

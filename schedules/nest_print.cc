@@ -69,6 +69,7 @@ std::string print(const Nest& nest) {
     if (stage.group > 0) text += concat(", groups of ", stage.group, " along d", stage.group_dim);
     if (stage.wide) text += ", as f32";
     if (stage.pad > 0) text += concat(", padded by ", stage.pad);
+    if (stage.swizzled) text += ", swizzled";
     if (stage.variant >= 0) {
       text += concat(", by instruction ", stage.variant, ", held ",
                      stage.held.empty() ? "whole" : concat("at ", stage.held));

@@ -204,9 +204,8 @@ class Group {
     const MatrixTile tile = tile_of(cost);
     const Atom& atom = nest_.target->atoms[stage_of(cost).matrix];
     const double updates = of_an_item(cost.updates, dealing);
-    const double slots = tile.products() + kLoopSlots;
-    launch_.issue += slots * updates * dealing.dealt;
-    launch_.matrices += tile.products() * updates * dealing.dealt / atom.per_cycle;
+    launch_.issue += (tile.slots() + kLoopSlots) * updates * dealing.dealt;
+    launch_.matrices += tile.products() * tile.share() * updates * dealing.dealt / atom.per_cycle;
     bool far = false;
     for (const Access& access : cost.body.accesses) {
       const Where where = where_read(cost, access);
@@ -214,9 +213,8 @@ class Group {
       add_fragments(cost, dealing, access, where, access.epilogue ? cost.finishes : cost.updates);
     }
     store(cost, dealing, cost.finishes, 1);
-    // Products onto one accumulator follow each other.
     const double cached = nest_.target->caches[0].latency_cycles;
-    launch_.latency += updates * ((far ? cached : cached / 2) + tile.k * atom.latency);
+    launch_.latency += updates * ((far ? cached : cached / 2) + tile.in_turn() * atom.latency);
     if (far) far_waits_ += updates;
   }
 

@@ -14,6 +14,7 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
   MatrixTile tile{whole(0, shape.m), whole(1, shape.n), whole(2, shape.k), 0};
   tile.words = static_cast<double>(
       shape.words(static_cast<int64_t>(tile.m), static_cast<int64_t>(tile.n)));
+  tile.wide = is_wide(nest, stage);
   return tile;
 }
 
@@ -45,6 +46,17 @@ FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixT
   if (side == 1) count = tile.n * tile.k * shape.b_registers();
   if (side == 2) count = tile.m * tile.n * shape.acc_registers();
   FragmentMoves moves;
+  if (tile.wide && side != 2) {            // read by the instruction, rows of 128 bytes at a time
+    const Type type = side == 0 ? shape.a : shape.b;
+    const double bytes = (side == 0 ? tile.m * shape.m : tile.n * shape.n * tile.share()) *
+                         tile.k * shape.k * size_of(type);
+    moves.count = bytes / kWideRowBytes;
+    moves.instructions = 0;
+    moves.bytes = static_cast<double>(kWideRowBytes) / kMatrixItems;
+    moves.neighbours.lanes = static_cast<int>(kMatrixItems);
+    moves.neighbours.parts = {{static_cast<double>(kMatrixItems), moves.bytes}};
+    return moves;
+  }
   const double rows = !shared || side == 2 ? 0
                                            : row_stride(shape, tile, side, element_bytes,
                                                         stride(across), stride(along));

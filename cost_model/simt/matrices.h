@@ -5,6 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "cost_model/simt/wide.h"
 #include "schedules/nest.h"
+#include "schedules/targets/matrix_shape.h"
 
 namespace lw::cost::simt {
 
@@ -13,6 +14,14 @@ struct MatrixTile {
   double m = 1, n = 1, k = 1;              // instructions along each
   double products() const { return m * n * k; }
   double words = 0;                        // registers of an item that hold it
+  bool wide = false;                       // four sub-groups multiply together
+  // What of the products' instructions, of so many rows, is this sub-group's.
+  double share() const { return wide ? 1.0 / kWideSubGroups : 1; }
+  // Slots of issue that they take: one, or what says where a wide one's operands are.
+  double slots() const { return wide ? k * kWideSlots : products(); }
+  // How many wait for each other's results: those of four sub-groups go on in the meantime.
+  double in_turn() const { return wide ? 1 : k; }
+  static constexpr double kWideSlots = 8;
 };
 MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "schedules/dot.h"
+#include "schedules/space/rule.h"
+#include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/expr/expr.h"
 
@@ -33,6 +35,15 @@ std::optional<MatrixSides> matrix_sides(const Nest& nest, int stage) {
     if (s.axes[k].reduction && longer) best->k = k;
   }
   return best;
+}
+
+bool has_wide_tile(const Nest& nest, int stage) {
+  const std::optional<MatrixSides> sides = matrix_sides(nest, stage);
+  if (!sides) return false;
+  const Stage& s = nest.stages[stage];
+  const StepKind* const kind = find_step("wide_tile");
+  Step step{kind, {s.name, loop_of(s, sides->m), loop_of(s, sides->n), loop_of(s, sides->k)}, {}};
+  return !kind->domain(nest, step).empty();
 }
 
 }  // namespace lw::rules

@@ -5,6 +5,7 @@
 
 #include "schedules/targets/family.h"
 #include "schedules/targets/json_fields.h"
+#include "schedules/targets/matrix_shape.h"
 #include "src/base/check.h"
 
 namespace lw {
@@ -34,7 +35,15 @@ const Atom* dot_product(const Target& target, Type a, Type b, Type acc) {
 
 const Atom* matrix_product(const Target& target, Type a, Type b, Type acc) {
   for (const Atom& atom : target.atoms) {
-    if (atom.m > 0 && atom.a == a && atom.b == b && atom.acc == acc) return &atom;
+    const bool own = atom.m > 0 && atom.m < kWideRows;
+    if (own && atom.a == a && atom.b == b && atom.acc == acc) return &atom;
+  }
+  return nullptr;
+}
+
+const Atom* wide_product(const Target& target, Type a, Type b, Type acc) {
+  for (const Atom& atom : target.atoms) {
+    if (atom.m == kWideRows && atom.a == a && atom.b == b && atom.acc == acc) return &atom;
   }
   return nullptr;
 }

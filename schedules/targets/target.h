@@ -48,7 +48,8 @@ struct Atom {
   int group = 1;
   double per_cycle = 1;
   double latency = 4;
-  int m = 0, n = 0, k = 0;                 // of matrices that a sub-group multiplies; 0: of lanes
+  int m = 0, n = 0, k = 0;                 // of matrices that a sub-group multiplies, or, of 64
+                                           // rows, four of them together; 0: of lanes
   std::string later;                       // fields of later versions, JSON, kept as they came
 
   template <class Self, class Visit>
@@ -108,6 +109,9 @@ const Atom* multiply_add(const Target& target, Type acc);
 const Atom* dot_product(const Target& target, Type a, Type b, Type acc);
 // The instruction by which a sub-group multiplies matrices of these types, a row-major, b not.
 const Atom* matrix_product(const Target& target, Type a, Type b, Type acc);
+// The same by four sub-groups together, from memory that they share: 64 rows, `n` columns or a
+// multiple of that.
+const Atom* wide_product(const Target& target, Type a, Type b, Type acc);
 // Multiply-adds of one.
 double products_of(const Atom& atom);
 

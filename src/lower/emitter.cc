@@ -100,6 +100,7 @@ int Emitter::stage_buffer(int stage, Type type, int64_t elements) {
                    : in_parallel                                 ? Scope::kPrivate
                                                                  : Scope::kWorkspace;
     buffer.memory = nest.stages[stage].memory;
+    buffer.swizzled = nest.stages[stage].swizzled;
     kernel.buffers.push_back(buffer);
   }
   Buffer& buffer = kernel.buffers[it->second];

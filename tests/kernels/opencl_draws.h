@@ -53,8 +53,9 @@ struct HeldProgram {
 
 // nullopt: too much for the reference.
 inline std::optional<HeldProgram> held_program(const std::string& name, Program program,
-                                               std::vector<Data> in) {
-  absl::StatusOr<std::vector<Data>> want = interpret(program, in, 2e6);
+                                               std::vector<Data> in,
+                                               double most_operations = 2e6) {
+  absl::StatusOr<std::vector<Data>> want = interpret(program, in, most_operations);
   if (!want.ok()) return std::nullopt;
   return HeldProgram{name, std::make_shared<const Program>(std::move(program)), std::move(in),
                      *std::move(want)};

@@ -102,14 +102,39 @@ constexpr const char* kWholeMatrices[] = {
           cast(f32, X[y + r, x + s, c]) * cast(f32, F[r, s, c, o]))
     })"};
 
+// Whose operands four sub-groups may read where they lie: rows along k, panels of columns, both.
+constexpr const char* kWideProducts[] = {
+    R"(op panels() {
+      in A: bf16[64, 192]
+      in B: bf16[192, 128]
+      out C[i: 64, j: 128] = sum[k: 192](cast(f32, A[i, k]) * cast(f32, B[k, j]))
+    })",
+    R"(op columns() {
+      in A: f16[192, 128]
+      in B: f16[24, 192]
+      in b: f32[24]
+      C[i: 128, j: 24] = sum[k: 192](cast(f32, A[k, i]) * cast(f32, B[j, k]))
+      out D[i: 128, j: 24] = cast(f16, max(C[i, j] + b[j], 0.0))
+    })",
+    R"(op bytes() {
+      in A: i8[2, 64, 256]
+      in B: i8[48, 256]
+      out C[b: 2, i: 64, j: 48] = sum[k: 256](cast(i32, A[b, i, k]) * cast(i32, B[j, k]))
+    })",
+    R"(op windows() {
+      in X: bf16[66, 128]
+      in F: bf16[3, 128, 64] const
+      out Y[x: 64, o: 64] = sum[s: 3, c: 128](cast(f32, X[x + s, c]) * cast(f32, F[s, c, o]))
+    })"};
+
 struct PrintedTally {
-  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0;
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0;
   int assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
-                "%d of rows, %d of copies on their way, %d assembled, %d of them spill\n",
-                programs, kernels, groups, matrices, rows, rings, assembled,
-                spilled);
+                "%d of them of four sub-groups, %d of rows, %d of copies on their way, "
+                "%d assembled, %d of them spill\n",
+                programs, kernels, groups, matrices, wide, rows, rings, assembled, spilled);
   }
 };
 
@@ -128,7 +153,9 @@ class Printed {
       if (!drawn) continue;
       ++tally_.kernels;
       tally_.groups += has_groups(drawn->kernel);
-      tally_.matrices += has_op(drawn->kernel.body, Op::kMatrixProduct);
+      const bool wide = has_op(drawn->kernel.body, Op::kWideProduct);
+      tally_.wide += wide;
+      tally_.matrices += wide || has_op(drawn->kernel.body, Op::kMatrixProduct);
       tally_.rows += has_op(drawn->kernel.body, Op::kMatrixParts);
       tally_.rings += has_op(drawn->kernel.body, Op::kLanded);
       hold_kernel(held, *target, *drawn);
@@ -147,6 +174,7 @@ class Printed {
       CallMemory memory(held.in, result_bytes(*held.program));
       PtxOptions options;
       options.seed = seed;
+      options.deliver_early = seed != 0;
       const absl::Status ran = run_printed(*program, memory.pointers.data(), options);
       ASSERT_TRUE(ran.ok()) << ran << "\n" << drawn.schedule << program->source;
       ASSERT_EQ(wrong_result(held, memory.results()), "")
@@ -207,6 +235,23 @@ TEST(PrintedKernels, ReadRowsForEachOther) {
     for (int n = 0; n < 4; ++n) printed.hold(*held, either_gpu(rng), rng);
   }
   EXPECT_GT(printed.tally().rows, 0);
+  EXPECT_GT(printed.tally().rings, 0);
+}
+
+TEST(PrintedKernels, MultiplyByFourSubGroups) {
+  Printed printed("four sub-groups");
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
+  const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
+  for (const char* text : kWideProducts) {
+    Program program = parse_program(text, "").value();
+    std::vector<Data> in = fitting_inputs(program, rng);
+    const std::optional<HeldProgram> held =
+        held_program(text, std::move(program), std::move(in), 3e7);
+    ASSERT_TRUE(held.has_value());
+    for (int n = 0; n < 2; ++n) printed.hold(*held, target, rng);
+  }
+  EXPECT_GT(printed.tally().wide, 0);
+  EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
   EXPECT_GT(printed.tally().rings, 0);
 }
 

@@ -3,7 +3,7 @@
 //   === title
 //   program text
 //   --- branch NAME | tile NAME [threads N] [on TARGET] [winograd] [dot] [reduction] [groups]
-//       [sub-groups] [several] [matrices] [group-reductions]
+//       [sub-groups] [several] [matrices] [wide] [group-reductions]
 //   the steps that stand in the draft already
 //   --- branches | tiles | declines
 //   the steps that the rule adds, "?" where a number is to be drawn; with their sketch's name,
@@ -96,6 +96,7 @@ TextCase run_rule(const TextCase& c) {
   draft.sub_groups = options.find(" sub-groups ") != std::string::npos;
   draft.several_sub_groups = options.find(" several ") != std::string::npos;
   draft.matrices = options.find(" matrices ") != std::string::npos;
+  draft.wide_matrices = options.find(" wide ") != std::string::npos;
   draft.group_reductions = options.find(" group-reductions ") != std::string::npos;
   draft.vector_reduction = options.find(" reduction ") != std::string::npos;
   draft.transformed = tiles && start->winograd;

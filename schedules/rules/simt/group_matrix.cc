@@ -8,7 +8,13 @@
 //   stage(C, A; open), share(A.copy; open)     and the same of B
 //   pipeline(C; open)                          slots of what is shared
 //
-// Other axes of the result belong to the grid, other reductions run outside of k.
+// Other axes of the result belong to the grid, other reductions run outside of k. By instructions of four
+// sub-groups:
+//
+//   wide_tile(C, i, j, k; open)                a group's results, and its sub-groups' loop
+//   reorder(C, i.0, j.0, i.1, k.0), parallel(C, i.0, j.0), items(C; 1, 1)
+//   stage(C, A; at k.0), share(A.copy; 4)      and the same of B
+//   pipeline(C; open)
 #include "schedules/space/matrix_sides.h"
 #include "schedules/space/rule.h"
 #include "src/base/message.h"
@@ -21,7 +27,46 @@ bool takes(const Draft& d, int stage) {
   return d.matrices && s.place == Place::kRoot && matrix_sides(d.nest, stage).has_value();
 }
 
+// The loops of other axes, of results or of reductions.
+void add_others(const Stage& s, const MatrixSides& sides, bool reductions,
+                std::vector<std::string>* order) {
+  for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
+    if (a == sides.m || a == sides.n || a == sides.k) continue;
+    if (s.axes[a].reduction == reductions && !loop_of(s, a).empty()) {
+      order->push_back(loop_of(s, a));
+    }
+  }
+}
+
+void tile_wide(Draft& d, int stage) {
+  const Stage s = d.nest.stages[stage];
+  const MatrixSides sides = *matrix_sides(d.nest, stage);
+  const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),
+                    k = loop_of(s, sides.k);
+  open(d, "wide_tile", {name, i, j, k}, {1, 64});
+  if (d.failed) return;
+  std::vector<std::string> order{name};
+  add_others(s, sides, false, &order);
+  order.insert(order.end(), {i + ".0", j + ".0"});
+  const int64_t grid = static_cast<int64_t>(order.size()) - 1;
+  order.push_back(i + ".1");
+  add_others(s, sides, true, &order);
+  order.push_back(k + ".0");
+  const int64_t depth = static_cast<int64_t>(order.size()) - grid;  // with one loop of the grid
+  fixed(d, "reorder", order, {0});
+  fixed(d, "parallel", {name}, {0, grid});
+  fixed(d, "items", {name}, {1, 1});
+  if (d.failed) return;
+  for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
+    const std::string& tensor = d.nest.program->tensors[address.tensor].name;
+    fixed(d, "stage", {name, tensor}, {depth, -1, 0});
+    fixed(d, "share", {concat(tensor, ".copy")}, {4});
+  }
+  optional(d, "pipeline", {name}, {1});
+}
+
 void tile(Draft& d, int stage) {
+  if (d.wide_matrices && has_wide_tile(d.nest, stage)) return tile_wide(d, stage);
   const Stage s = d.nest.stages[stage];
   const MatrixSides sides = *matrix_sides(d.nest, stage);
   const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),
@@ -31,19 +76,11 @@ void tile(Draft& d, int stage) {
   open(d, "matrix_groups", {name, i + ".0", j + ".0"}, {1, 1});
   open(d, "split", {name, k + ".0"}, {1, 1});
   std::vector<std::string> order{name};
-  const auto add = [&](bool reductions) {
-    for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
-      if (a == sides.m || a == sides.n || a == sides.k) continue;
-      if (s.axes[a].reduction == reductions && !loop_of(s, a).empty()) {
-        order.push_back(loop_of(s, a));
-      }
-    }
-  };
-  add(false);
+  add_others(s, sides, false, &order);
   order.insert(order.end(), {i + ".0.0", j + ".0.0"});
   const int64_t grid = static_cast<int64_t>(order.size()) - 1;
   order.insert(order.end(), {i + ".0.1", j + ".0.1"});
-  add(true);
+  add_others(s, sides, true, &order);
   order.insert(order.end(), {k + ".0.0", k + ".0.1"});
   fixed(d, "reorder", order, {0});
   fixed(d, "parallel", {name}, {0, grid});

@@ -2,12 +2,17 @@
 // together, each a part, and meet before it is read and before it is overwritten. 0: it stays each
 // item's own. 2: its rows are a word longer, so that neighbours who read a column of it find each
 // other's words in other banks, where such memory has banks. 3, of what products of matrices read:
-// by 16 bytes, so that vectors stay aligned, and eight rows of a matrix lie in different banks.
+// by 16 bytes, so that vectors stay aligned, and eight rows of a matrix lie in different banks. 4: as
+// four sub-groups that multiply together read it, swizzled: rows of 128 bytes along k, or panels of
+// 128 bytes of columns.
 #include <algorithm>
 
+#include "schedules/access.h"
 #include "schedules/copy_bytes.h"
+#include "schedules/dot.h"
 #include "schedules/legality.h"
 #include "schedules/targets/family.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -16,7 +21,7 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kPadded = 2, kPaddedVector = 3;
+constexpr int64_t kPadded = 2, kPaddedVector = 3, kSwizzled = 4;
 constexpr int kWordBytes = 4, kVectorBytes = 16;  // of a bank; of the widest access
 
 // Of a copy that stands inside of a grid whose groups have several items, which does not move with
@@ -67,10 +72,34 @@ void move_vectors(const Nest& nest, Stage& copy, int element_bytes) {
   }
 }
 
+// Of an operand's box nothing has several points but its rows and k, and its last dimension is one of
+// these.
+absl::Status swizzle(Nest& nest, Stage& c) {
+  const Stage& host = nest.stages[c.host];
+  if (host.matrix < 0 || !is_wide(nest, host)) {
+    return infeasible(concat("no four sub-groups multiply ", c.name));
+  }
+  const MatrixShape& shape = matrix_shape_of(nest, host);
+  const Type type = nest.program->tensors[c.copy_of].type;
+  const int64_t row = kWideRowBytes / size_of(type);
+  const std::vector<int64_t> box = group_copy_box(nest, c.host, c);
+  const bool read = !box.empty() && box.back() % row == 0 && !c.wide && c.group == 0 &&
+                    c.block == 0 && (type == shape.a || type == shape.b);
+  int64_t several = 0;
+  for (const int64_t points : box) several += points > 1;
+  if (!read || several > 2) return infeasible(concat(c.name, " is no matrix of such rows"));
+  const int last = static_cast<int>(box.size()) - 1;
+  const bool along_k = index_axis(nest, c.host, c.copy_of, last) == host.matrix_axes[2];
+  if (along_k && box.back() != row) return infeasible(concat("rows of ", c.name, " are longer"));
+  if (!along_k && box.back() > row) c.block_dim = last, c.block = row;
+  c.swizzled = true;
+  return absl::OkStatus();
+}
+
 absl::Status apply_share(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
   if (step.numbers[0] == 0) return absl::OkStatus();
-  if (step.numbers[0] < 0 || step.numbers[0] > kPaddedVector) {
+  if (step.numbers[0] < 0 || step.numbers[0] > kSwizzled) {
     return infeasible(concat("nothing is shared in way ", step.numbers[0]));
   }
   ASSIGN_OR_RETURN(const int copy, target_stage(nest, step));
@@ -86,7 +115,9 @@ absl::Status apply_share(Nest& nest, const Step& step) {
   for (int n = 1; n < outer; ++n) RETURN_IF_ERROR(merge_loops(nest, copy, 0));
   c.loops[0].kind = LoopKind::kItem;
   c.memory = kLocalMemory;
-  if (step.numbers[0] >= kPadded) {
+  if (step.numbers[0] == kSwizzled) {
+    RETURN_IF_ERROR(swizzle(nest, c));
+  } else if (step.numbers[0] >= kPadded) {
     if (c.group > 0) return infeasible(concat("groups of ", c.name, " lie together"));
     c.pad = std::max(1, (step.numbers[0] == kPadded ? kWordBytes : kVectorBytes) / size);
   }
@@ -108,6 +139,7 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   const SimtTarget& target = simt(*nest.target);
   const int host = nest.stages[*copy].host;
   if (!group_holds(nest, step, 1, host)) return {{0}};
+  if (nest.stages[host].matrix >= 0 && is_wide(nest, nest.stages[host])) return {{kSwizzled}};
   std::vector<Decision> domain;
   if (copies_bytes(nest, host, false) <= kPrivateRegisters * target.register_bytes) {
     domain.push_back({0});

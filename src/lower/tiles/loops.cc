@@ -9,6 +9,7 @@
 #include <functional>
 #include <utility>
 
+#include "schedules/dot.h"
 #include "src/base/check.h"
 #include "src/lower/tiles/matrices.h"
 #include "src/lower/tiles/rows.h"
@@ -277,12 +278,16 @@ void fetch_ahead(Frame& f, const Loop& loop, const Affine& iteration, const Affi
 }
 
 // The loop's full tiles: each iteration first fetches what a later one needs: the next or, where
-// copies go on their way, the one that takes the slot of the last.
+// copies go on their way, the one that takes the slot of the last, or, where products of the last
+// may still be on theirs, of that before.
 void loop_ahead(Frame& f, const Loop& loop, int64_t count,
                 const std::function<void(const Affine&)>& full_tile) {
   Emitter& e = f.e;
   const bool sends = e.options.async_copies;
-  const int64_t ahead = sends ? slots_at(f, loop) - 1 : 1;
+  const int64_t slots = slots_at(f, loop);
+  const bool flows = sends && slots > 2 && f.stage.matrix >= 0 && is_wide(e.nest, f.stage);
+  const int64_t ahead = sends ? slots - (flows ? 2 : 1) : 1;
+  const bool outer = std::exchange(f.products_flow, flows);
   for (int64_t v = 0; v < ahead; ++v) {
     if (v < count) fetch_ahead(f, loop, affine(v), affine(v * loop.parts[0].tile));
     if (sends) e.emit(Op::kCommit);
@@ -299,7 +304,14 @@ void loop_ahead(Frame& f, const Loop& loop, int64_t count,
     }
     if (sends) e.emit(Op::kCommit);
     full_tile(v);
+    if (flows) e.emit(Op::kMultiplied, 1);
   });
+  if (flows) {
+    // Others may still read what this item is to fetch when it comes here again.
+    e.emit(Op::kMultiplied, 0);
+    e.emit(Op::kLanded, 0);
+  }
+  f.products_flow = outer;
 }
 
 void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/lower/statements.h"
 #include "src/lower/tiles/rows.h"
+#include "src/lower/tiles/wide.h"
 
 namespace lw::lowering {
 namespace {
@@ -170,6 +171,7 @@ std::vector<Chunk> matrix_columns(int64_t extent) {
 }
 
 void multiply_matrices(Frame& f, const Accumulators& accumulators) {
+  if (is_wide(f.e.nest, f.stage)) return multiply_wide(f, accumulators);
   const MatrixShape& shape = shape_of(f);
   const int m = f.stage.matrix_axes[0], n = f.stage.matrix_axes[1], k = f.stage.matrix_axes[2];
   const std::optional<DotFactors> factors = matrix_factors(
@@ -222,6 +224,7 @@ int64_t along(const Frame& f, int side, int unit) {
 int64_t count_products(const Frame& f) {
   const MatrixShape& shape = shape_of(f);
   const int64_t m = along(f, 0, shape.m), n = along(f, 1, shape.n), k = along(f, 2, shape.k);
+  if (is_wide(f.e.nest, f.stage)) return k;
   return k * (m * n + m * shape.a_registers() + n * shape.b_registers());
 }
 

@@ -33,6 +33,7 @@ struct Frame {
   std::vector<Affine> working = {};        // >= 0: the item has a point of its own
   Affine iteration = {};                   // of the innermost loop around
   AtLoop::Slots slots = AtLoop::Slots::kFetched;  // of the copies there
+  bool products_flow = false;              // those of one iteration go on while the next begins
   // Of a stage whose tile is matrices: where in each of them the item's parts are.
   struct InMatrices {
     Affine g, t;                           // schedules/targets/matrix_shape.h

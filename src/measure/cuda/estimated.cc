@@ -47,7 +47,9 @@ double work_of(const Kernel& kernel, const std::vector<Stmt>& list) {
         break;
       case Stmt::Kind::kOp: {
         const int reg = s.dst >= 0 ? s.dst : s.srcs[0];
-        work += s.op == Op::kMatrixProduct ? 32 : reg >= 0 ? kernel.registers[reg].lanes : 1;
+        work += s.op == Op::kMatrixProduct ? 32
+                : s.op == Op::kWideProduct ? 16.0 * static_cast<double>(s.many.size())
+                : reg >= 0 ? kernel.registers[reg].lanes : 1;
         break;
       }
       default: work += 1;

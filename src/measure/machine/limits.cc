@@ -71,7 +71,10 @@ static const Atom* matrix_atom(const Tensor& tensor, const Target& target) {
   for (int m = 0; m < axes && tensor.reduce == Reduce::kSum; ++m) {
     for (int n = 0; n < axes; ++n) {
       const auto factors = matrix_factors(target, tensor.body, tensor.type, m, n);
-      if (factors) return factors->atom;
+      if (!factors) continue;
+      const Atom& atom = *factors->atom;
+      const Atom* const wide = wide_product(target, atom.a, atom.b, atom.acc);
+      return wide != nullptr ? wide : &atom;
     }
   }
   return nullptr;

@@ -1,0 +1,153 @@
+// wide_tile(C, i, j, k; 2, 256)
+//   before  i: 4096          after  i.0: 32 of 128
+//             j: 4096                 i.1: 8 of 16
+//               k: 4096                 j.0: 16 of 256
+//                                         k.0: 64 of 64
+//                                           unroll k.1: 64
+//                                             unroll i.2: 16
+//                                               unroll j.1: 256
+// A group's tile, by the target's instruction by which four sub-groups multiply matrices that lie in
+// memory they share: so many fours along i, of 64 rows each, and so many columns, for as much of k as
+// fills a row of 128 bytes. There are no ends: extents are multiples of these. Where an operand does
+// not lie along k its elements have two bytes, and its columns fill rows of 128 bytes too.
+#include <algorithm>
+
+#include "schedules/access.h"
+#include "schedules/domains.h"
+#include "schedules/dot.h"
+#include "schedules/legality.h"
+#include "schedules/targets/matrix_shape.h"
+#include "schedules/targets/simt/simt_target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+namespace {
+
+constexpr int64_t kMostFours = 4;          // of a group: what is worth trying
+
+struct WideSides {
+  int stage = -1, position[3] = {-1, -1, -1};  // of the loops along m, n, k
+  const MatrixShape* shape = nullptr;
+  const Atom* atom = nullptr;
+  int64_t columns = 8;                     // of which a tile has a multiple
+};
+
+// What the operand's rows of 128 bytes run along: of the tile's columns so many come at once.
+absl::StatusOr<int64_t> unit_of(const Nest& nest, int stage, const Expr& factor, int side, int k) {
+  if (factor->op != ExprOp::kRead) return infeasible("a factor is more than a read");
+  const int tensor = factor->index;
+  const int rank = static_cast<int>(nest.program->tensors[tensor].shape.size());
+  const int along = rank == 0 ? -1 : index_axis(nest, stage, tensor, rank - 1);
+  if (along == k) return int64_t{8};
+  const int size = size_of(nest.program->tensors[tensor].type);
+  if (along == side && size == 2) return kWideRowBytes / size;
+  return infeasible(concat(nest.program->tensors[tensor].name, " does not lie along k",
+                           size == 2 ? ", nor along its side" : ", as single bytes must"));
+}
+
+absl::StatusOr<WideSides> wide_sides(const Nest& nest, const Step& step) {
+  WideSides sides;
+  ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));
+  const Stage& s = nest.stages[sides.stage];
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot ||
+      !s.axis_value.empty() || s.factored_axis >= 0 ||
+      tile_begin(s) < static_cast<int>(s.loops.size())) {
+    return infeasible(concat(s.name, " is no whole sum at the root"));
+  }
+  int axis[3];
+  for (int side = 0; side < 3; ++side) {
+    ASSIGN_OR_RETURN(sides.position[side], loop_position(s, step.names[side + 1]));
+    const Loop& loop = s.loops[sides.position[side]];
+    if (!is_plain(loop) || is_reduction(s, loop) != (side == 2)) {
+      return infeasible(concat(loop.name, " runs over no ", side == 2 ? "reduction" : "results"));
+    }
+    axis[side] = loop.parts[0].axis;
+  }
+  const std::optional<DotFactors> factors = matrix_factors(
+      *nest.target, effective_body(nest, sides.stage), tensor.type, axis[0], axis[1]);
+  if (!factors) return infeasible(concat(nest.target->name, " multiplies no such matrices"));
+  sides.shape = find_matrix_shape(factors->atom->a, factors->atom->b, factors->atom->acc);
+  sides.atom = wide_product(*nest.target, factors->atom->a, factors->atom->b, factors->atom->acc);
+  if (sides.shape == nullptr || sides.atom == nullptr) {
+    return infeasible(concat(nest.target->name, " has no such instruction of four sub-groups"));
+  }
+  // Of rows there are 64, a multiple of either.
+  RETURN_IF_ERROR(unit_of(nest, sides.stage, factors->a, axis[0], axis[2]).status());
+  ASSIGN_OR_RETURN(sides.columns, unit_of(nest, sides.stage, factors->b, axis[1], axis[2]));
+  return sides;
+}
+
+int64_t row_of(const MatrixShape& shape) { return kWideRowBytes / size_of(shape.a); }
+
+absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fours,
+                           int64_t columns) {
+  const Stage& s = nest.stages[sides.stage];
+  const SimtTarget& target = simt(*nest.target);
+  const int64_t unit[3] = {kWideRows * fours, columns, row_of(*sides.shape)};
+  const bool fits = fours >= 1 && fours * kWideItems <= target.group_items && columns >= 8 &&
+                    columns <= kWideColumns && columns % sides.columns == 0 &&
+                    (size_of(sides.shape->a) > 1 || columns <= 32 || columns % 16 == 0);
+  if (!fits) {
+    return infeasible(concat("no group of ", fours, " x 4 sub-groups has ", columns, " columns"));
+  }
+  for (int side = 0; side < 3; ++side) {
+    const int64_t all = range_of(s, sides.position[side]);
+    if (all % unit[side] == 0) continue;
+    return infeasible(concat(all, " points are no multiple of ", unit[side]));
+  }
+  const int64_t item = 4 * sides.shape->words(1, columns / sides.shape->n),
+                group = item * fours * kWideItems;
+  if (item <= target.register_bytes && group <= target.unit_register_bytes) return absl::OkStatus();
+  return infeasible(concat("a group needs ", group, " bytes of registers, an item ", item, ", of ",
+                           target.unit_register_bytes, " and ", target.register_bytes));
+}
+
+absl::Status apply_wide_tile(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {4, 4, 2, 2}));
+  ASSIGN_OR_RETURN(const WideSides sides, wide_sides(nest, step));
+  RETURN_IF_ERROR(check_numbers(nest, sides, step.numbers[0], step.numbers[1]));
+  Stage& s = nest.stages[sides.stage];
+  for (int side = 0; side < 3; ++side) {
+    s.matrix_axes[side] = s.loops[sides.position[side]].parts[0].axis;
+  }
+  s.matrix = static_cast<int>(sides.atom - nest.target->atoms.data());
+  const std::vector<int64_t> tiles[3] = {
+      {step.numbers[0] * 4, sides.shape->m}, {step.numbers[1]}, {row_of(*sides.shape)}};
+  for (const int side : {2, 0, 1}) {
+    ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[side + 1]));
+    const int cuts = static_cast<int>(tiles[side].size());
+    RETURN_IF_ERROR(split_loop(nest, sides.stage, position, tiles[side], Tail::kCompose));
+    std::rotate(s.loops.begin() + position + cuts, s.loops.begin() + position + cuts + 1,
+                s.loops.end());
+    s.loops.back().kind = LoopKind::kUnroll;
+  }
+  return check_legal(nest, sides.stage);
+}
+
+std::vector<Decision> wide_tile_domain(const Nest& nest, const Step& step) {
+  std::vector<Decision> domain;
+  const absl::StatusOr<WideSides> sides = wide_sides(nest, step);
+  if (!sides.ok()) return domain;
+  for (int64_t fours = 1; fours <= kMostFours; ++fours) {
+    for (int64_t eights = 1; 8 * eights <= kWideColumns; ++eights) {
+      const int64_t odd = eights % 3 == 0 ? eights / 3 : eights;
+      const bool ladder = (odd & (odd - 1)) == 0;
+      if (ladder && check_numbers(nest, *sides, fours, 8 * eights).ok()) {
+        domain.push_back({fours, 8 * eights});
+      }
+    }
+  }
+  return domain;
+}
+
+}  // namespace
+
+const StepKind& wide_tile() {
+  static constexpr StepKind kind = {"wide_tile", 1, apply_wide_tile, wide_tile_domain, "simt"};
+  return kind;
+}
+
+}  // namespace lw

@@ -1,0 +1,289 @@
+// Products of four sub-groups: their text, what the verifier and the emulator say of those that are not
+// waited for or whose operands are written meanwhile, and the PTX of those that are right.
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "schedules/targets/target.h"
+#include "src/build/simt/emulate.h"
+#include "src/build/simt/ptx/ptx_program.h"
+#include "src/kernel/ops.h"
+#include "src/lower/simt/barriers.h"
+#include "tests/kernels/opencl_draws.h"
+#include "tests/lower/group_kernels.h"
+#include "tests/ptx/printed_program.h"
+#include "tests/support/kernel_text.h"
+#include "tests/support/program.h"
+
+namespace lw {
+namespace {
+
+// C[64, 16] = the sum over five blocks of A[64, 64] B[16, 64], of three slots: one is multiplied, one
+// may still be, one is fetched.
+const char* const kWide =
+    R"(kernel wide arguments=3 variables=12 workspace=0 private=0 packed=0 managed=30720
+buffer A bf16 20480 argument 0
+buffer B bf16 5120 argument 1
+buffer C f32 1024 argument 2 written
+buffer s bf16 12288 managed 0 0 swizzled
+buffer t bf16 3072 managed 0 24576 swizzled
+registers bf16x8 4
+registers f32x2 4
+body {
+  for v0 < 1 parallel items 128 {
+    int v1 = item
+    int v2 = div v1, 32
+    int v3 = mod v1, 32
+    int v4 = div v3, 4
+    int v5 = mod v3, 4
+    r4 = const 0
+    r5 = const 0
+    r6 = const 0
+    r7 = const 0
+    for v6 < 4 {
+      r0 = load A[8*v1 + 1024*v6] stride 1
+      store s[8*v1 + 1024*v6] = r0 stride 1 async
+    }
+    r1 = load B[8*v1] stride 1
+    store t[8*v1] = r1 stride 1 async
+    commit
+    for v7 < 5 {
+      landed 0
+      if -v7 + 3 >= 0 {
+        int v8 = mod v7 + 1, 3
+        int v9 = min v7 + 1, 4
+        for v10 < 4 {
+          r2 = load A[8*v1 + 4096*v9 + 1024*v10] stride 1
+          store s[8*v1 + 4096*v8 + 1024*v10] = r2 stride 1 async
+        }
+        r3 = load B[8*v1 + 1024*v9] stride 1
+        store t[8*v1 + 1024*v8] = r3 stride 1 async
+      }
+      commit
+      int v11 = mod v7, 3
+      widemul r4, r5, r6, r7 += s[1024*v2 + 4096*v11] (64, 0, 0, 1), t[1024*v11] (0, 0, 64, 1) over 16, 1, 16, 16
+      widemul r4, r5, r6, r7 += s[1024*v2 + 4096*v11 + 16] (64, 0, 0, 1), t[1024*v11 + 16] (0, 0, 64, 1) over 16, 1, 16, 16
+      widemul r4, r5, r6, r7 += s[1024*v2 + 4096*v11 + 32] (64, 0, 0, 1), t[1024*v11 + 32] (0, 0, 64, 1) over 16, 1, 16, 16
+      widemul r4, r5, r6, r7 += s[1024*v2 + 4096*v11 + 48] (64, 0, 0, 1), t[1024*v11 + 48] (0, 0, 64, 1) over 16, 1, 16, 16
+      multiplied 1
+    }
+    multiplied 0
+    store C[256*v2 + 16*v4 + 2*v5] = r4 stride 1
+    store C[256*v2 + 16*v4 + 2*v5 + 128] = r5 stride 1
+    store C[256*v2 + 16*v4 + 2*v5 + 8] = r6 stride 1
+    store C[256*v2 + 16*v4 + 2*v5 + 136] = r7 stride 1
+  }
+}
+)";
+
+constexpr int kBlocks = 5;
+
+// Whole numbers, as bf16.
+struct WideArguments {
+  std::vector<uint16_t> a = std::vector<uint16_t>(64 * 64 * kBlocks),
+                        b = std::vector<uint16_t>(16 * 64 * kBlocks);
+  std::vector<float> c = std::vector<float>(64 * 16), want = c;
+
+  WideArguments() {
+    Rng rng(7);
+    std::vector<float> of_a, of_b;
+    for (auto [bits, values] : {std::pair(&a, &of_a), std::pair(&b, &of_b)}) {
+      for (uint16_t& one : *bits) {
+        const float value = static_cast<float>(static_cast<int>(rng.below(17)) - 8);
+        uint32_t all;
+        std::memcpy(&all, &value, sizeof all);
+        one = static_cast<uint16_t>(all >> 16);
+        values->push_back(value);
+      }
+    }
+    for (size_t i = 0; i < 64; ++i) {
+      for (size_t j = 0; j < 16; ++j) {
+        for (size_t k = 0; k < 64 * kBlocks; ++k) {
+          want[16 * i + j] += of_a[4096 * (k / 64) + 64 * i + k % 64] *
+                              of_b[1024 * (k / 64) + 64 * j + k % 64];
+        }
+      }
+    }
+  }
+  std::vector<void*> pointers() { return {a.data(), b.data(), c.data()}; }
+};
+
+std::string changed(const std::string& text, const std::string& from, const std::string& to) {
+  EXPECT_NE(text.find(from), text.npos) << from;
+  return replaced(text, from, to);
+}
+
+// What the emulator says; "wrong" of another result.
+std::string told(const std::string& text, ItemOrder::Kind order = ItemOrder::Kind::kShuffled) {
+  const absl::StatusOr<Kernel> kernel = parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status() << text;
+  if (!kernel.ok()) return "";
+  EXPECT_TRUE(verify(*kernel).ok()) << verify(*kernel) << text;
+  WideArguments arguments;
+  EmulateOptions options;
+  options.order = {order, 3};
+  const absl::Status status = emulate(*kernel, arguments.pointers().data(), options);
+  if (!status.ok()) return std::string(status.message());
+  return arguments.c == arguments.want ? "" : "wrong";
+}
+
+TEST(WideProducts, WhatIsRight) {
+  const Kernel kernel = parse_kernel(kWide).value();
+  EXPECT_EQ(print(kernel), kWide);
+  expect_text_says_all(kernel, "wide");
+  for (const auto& [from, to] : {std::pair("multiplied 1", "multiplied 2"),
+                                 std::pair("managed 0 0 swizzled", "managed 0 0"),
+                                 std::pair("(64, 0, 0, 1)", "(1, 0, 0, 64)"),
+                                 std::pair("t[1024*v11 + 16]", "t[1024*v11 + 32]")}) {
+    EXPECT_NE(hash(parse_kernel(changed(kWide, from, to)).value()), hash(kernel)) << to;
+  }
+  for (const auto order : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kDescending,
+                           ItemOrder::Kind::kShuffled}) {
+    EXPECT_EQ(told(kWide, order), "");
+  }
+  // No further barrier is needed, and none is placed.
+  Kernel placed = kernel;
+  ASSERT_TRUE(lowering::place_barriers(placed).ok());
+  EXPECT_EQ(print(placed), kWide);
+
+  const absl::StatusOr<SimtProgram> program = ptx_program(kernel, *find_target("nvidia_sm90a"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const char* part : {"wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;",
+                           "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {",
+                           "wgmma.wait_group.sync.aligned 1;", "fence.proxy.async;",
+                           "cp.async.cg.shared.global ["}) {
+    EXPECT_NE(program->source.find(part), std::string::npos) << part << program->source;
+  }
+  for (const bool early : {false, true}) {
+    WideArguments arguments;
+    PtxOptions options;
+    options.seed = 5;
+    options.deliver_early = early;
+    const absl::Status ran = run_printed(*program, arguments.pointers().data(), options);
+    ASSERT_TRUE(ran.ok()) << ran << program->source;
+    EXPECT_EQ(arguments.c, arguments.want);
+  }
+}
+
+TEST(WideProducts, WhatComesTooEarlyIsSeen) {
+  struct Case { const char *from, *to, *says; };
+  const Case cases[] = {
+      // Slots are filled while a product reads them; results are stored before they are there.
+      {"      multiplied 1\n", "", "while a product reads it"},
+      {"      multiplied 1\n", "      multiplied 2\n", "while a product reads it"},
+      {"    multiplied 0\n", "", "multiplies is on its way where group 0 ends"},
+      {"    multiplied 0\n    store C[256*v2 + 16*v4 + 2*v5] = r4 stride 1\n",
+       "    store C[256*v2 + 16*v4 + 2*v5] = r4 stride 1\n    multiplied 0\n", "wrong"},
+      {"    multiplied 0\n", "    multiplied 1\n", "is on its way where group 0 ends"},
+      {"mod v7 + 1, 3", "mod v7 + 2, 3", ""},
+      // Copies that are not there yet, or that nobody waits for together.
+      {"landed 0", "landed 1", "while it is on its way"},
+      {"      landed 0\n", "", "while it is on its way"},
+      // Rows that do not follow those of the sub-group before.
+      {"s[1024*v2 + 4096*v11 + 16]", "s[4096*v11 + 16]", "part at"},
+      {"t[1024*v11 + 16]", "t[16*v2 + 16]", "part at"},
+  };
+  for (const Case& c : cases) {
+    const std::string said = told(changed(kWide, c.from, c.to));
+    EXPECT_NE(said, "") << c.from << " -> " << c.to;
+    EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.from << " -> " << c.to;
+  }
+}
+
+TEST(WideProducts, WhatIsRefused) {
+  struct Case { const char *from, *to, *says; };
+  const Case cases[] = {
+      {"items 128", "items 64", "64 items make no sub-groups of 128"},
+      {"managed 0 0 swizzled", "managed 0 0", "swizzled memory of a group"},
+      {"managed 0 24576 swizzled", "managed 0 24640 swizzled", "a multiple of 1024"},
+      {"A bf16 20480 argument 0", "A bf16 20480 argument 0 swizzled", "is a group's"},
+      {"over 16, 1, 16, 16", "over 16, 1, 8, 16", "registers and box differ"},
+      {"over 16, 1, 16, 16", "over 16, 1, 16", "registers and box differ"},
+      {"(64, 0, 0, 1)", "(64, 0, 1)", "a stride for each extent"},
+      {"widemul r4, r5, r6, r7", "widemul r4, r5, r6, r6", "no product of matrices"},
+      {"widemul r4, r5, r6, r7", "widemul r4, r5, r6, r0", "no product of matrices"},
+      {"s[1024*v2 + 4096*v11]", "s[1024*v2 + 4096*v11 + 8192]", "may reach element"},
+      {"multiplied 1", "multiplied 65", "sets that cannot be"},
+      {"      multiplied 1\n", "      if -v1 + 3 >= 0 {\nmultiplied 1\n}\n", "items may part"},
+  };
+  for (const Case& c : cases) {
+    const absl::StatusOr<Kernel> kernel = parse_kernel(changed(kWide, c.from, c.to));
+    ASSERT_TRUE(kernel.ok()) << kernel.status() << c.to;
+    const std::string said(verify(*kernel).message());
+    EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.to;
+  }
+  for (const char* to : {"widemul r4, r5, r6, r7 += s[0] (64, 0, 0, 1)", "widemul += s[0] (1)"}) {
+    const std::string text = changed(kWide, "widemul r4, r5, r6, r7", to);
+    EXPECT_FALSE(parse_kernel(text).ok()) << to;
+  }
+}
+
+// Layouts that the interpreter of kernels takes and the instruction does not.
+TEST(WideProducts, LayoutsThatTheInstructionHasNot) {
+  const std::string rows = changed(kWide, "(64, 0, 0, 1)", "(32, 0, 0, 2)");
+  for (const char* target : {"nvidia_sm90a"}) {
+    const absl::StatusOr<SimtProgram> program =
+        ptx_program(parse_kernel(rows).value(), *find_target(target));
+    ASSERT_FALSE(program.ok());
+    EXPECT_NE(program.status().message().find("no rows of 128 bytes"), std::string::npos)
+        << program.status();
+  }
+}
+
+enum class Wrong { kTakenOut, kOneMore };
+
+// Of the statements that say when products are done, the `place`th (from 0). False: there is none.
+bool spoil(std::vector<Stmt>& list, Wrong how, int* place) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (spoil(list[i].body, how, place) || spoil(list[i].otherwise, how, place)) return true;
+    if (!is_op(list[i], Op::kMultiplied) || (*place)-- > 0) continue;
+    if (how == Wrong::kTakenOut) list.erase(list.begin() + static_cast<int64_t>(i));
+    else ++list[i].integer;
+    return true;
+  }
+  return false;
+}
+
+// Every one of them, in kernels that are drawn, of more blocks than there are slots.
+TEST(WideProducts, NoSpoiledKernelPasses) {
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
+  Program program = parse_program(R"(op rows() {
+    in A: bf16[64, 320]
+    in B: bf16[16, 320]
+    out C[i: 64, j: 16] = sum[k: 320](cast(f32, A[i, k]) * cast(f32, B[j, k]))
+  })", "").value();
+  std::vector<Data> in = fitting_inputs(program, rng);
+  const std::optional<HeldProgram> held =
+      held_program("rows", std::move(program), std::move(in), 3e7);
+  ASSERT_TRUE(held.has_value());
+  const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
+  const DrawnSpace space(held->program, target, "four sub-groups");
+  int kernels = 0, spoiled = 0;
+  for (int n = 0; n < 200 && kernels < setting("LW_SPOILED", 6); ++n) {
+    const std::optional<Scheduled> drawn = space.draw(true, rng);
+    if (!drawn) continue;
+    ++kernels;
+    ASSERT_EQ(emulated_wrong(drawn->kernel, *held, ItemOrder::Kind::kShuffled), "");
+    for (const Wrong how : {Wrong::kTakenOut, Wrong::kOneMore}) {
+      for (int place = 0; place < 8; ++place) {
+        Kernel wrong = drawn->kernel;
+        int left = place;
+        if (!spoil(wrong.body, how, &left)) continue;
+        ++spoiled;
+        EXPECT_NE(emulated_wrong(wrong, *held, ItemOrder::Kind::kShuffled), "")
+            << static_cast<int>(how) << " at " << place << "\n" << drawn->schedule << print(wrong);
+        if (HasFailure()) return;
+      }
+    }
+  }
+  std::printf("%d kernels, %d spoiled\n", kernels, spoiled);
+  EXPECT_GT(spoiled, kernels);
+}
+
+}  // namespace
+}  // namespace lw
