@@ -170,14 +170,14 @@ class Group {
   void hold(const StageCost& cost) {
     const Stage& stage = stage_of(cost);
     const double vectors = std::max(cost.registers, std::min(16.0, cost.rows * cost.columns));
-    const double held = stage.matrix >= 0 ? 4 * tile_of(cost).words : vectors * cost.lanes * 4;
+    const Tensor& tensor = nest_.program->tensors[stage.tensor];
+    const double lane = std::max(4, size_of(tensor.type));
+    const double held = stage.matrix >= 0 ? 4 * tile_of(cost).words : vectors * cost.lanes * lane;
     registers_ = std::max(registers_, held);
     if (stage.place != Place::kAt) return;
-    const int tensor = stage.tensor;
-    const size_t rank = nest_.program->tensors[tensor].shape.size();
     std::vector<double> box = stage.memory >= 0 ? group_box(cost) : box_of(cost, cost.depth);
-    box.resize(std::min(box.size(), rank));
-    const double size = stage.wide ? 4 : size_of(nest_.program->tensors[tensor].type);
+    box.resize(std::min(box.size(), tensor.shape.size()));
+    const double size = stage.wide ? 4 : size_of(tensor.type);
     double bytes = product(box) * size * stage.slots;
     if (stage.pad > 0 && !box.empty()) {
       const double row = stage.block > 0 ? static_cast<double>(stage.block) : box.back();
