@@ -75,6 +75,7 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
         for (int r : s.many) hash = hash_combine(hash, r);
         break;
       case Field::kFactors:
+        if (s.block == nullptr) break;
         for (const View& view : factors_of(s)) {
           hash = hash_affine(hash_combine(hash, view.buffer), view.index);
           for (const int64_t stride : view.strides) hash = hash_combine(hash, stride);

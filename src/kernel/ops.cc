@@ -125,14 +125,21 @@ const char* wide_product(O o) {
   const MatrixShape* shape = matrix_shape(o.kernel, o.s);
   if (shape == nullptr) return "no product of matrices like these";
   const auto& box = block.extents;
-  const bool fits = box.size() == 4 && box[0] == shape->m && box[3] == shape->k &&
-                    box[1] >= 1 && box[2] >= 1 && box[1] * box[2] ==
-                        static_cast<int64_t>(o.s.many.size()) / shape->acc_registers() * shape->n;
+  const int64_t columns =
+      static_cast<int64_t>(o.s.many.size()) / shape->acc_registers() * shape->n;
+  const bool fits = box.size() == 4 && box[0] == shape->m && box[3] == shape->k && box[1] >= 1 &&
+                    box[1] <= columns && box[2] == columns / box[1] && columns % box[1] == 0;
   if (!fits) return "registers and box differ";
   for (const View& view : factors_of(o.s)) {
     const Buffer& b = o.kernel.buffers[view.buffer];
     if (view.strides.size() != box.size()) return "a factor has a stride for each extent";
-    if (b.scope != Scope::kManaged || !b.swizzled) return "factors lie in swizzled memory of a group";
+    if (b.scope != Scope::kManaged || !b.swizzled) {
+      return "factors lie in swizzled memory of a group";
+    }
+    const auto inside = [&](int64_t stride) { return stride >= 0 && stride <= b.elements; };
+    if (!std::all_of(view.strides.begin(), view.strides.end(), inside)) {
+      return "a factor's strides reach out of its buffer";
+    }
   }
   return nullptr;
 }

@@ -121,6 +121,10 @@ constexpr const char* kWideProducts[] = {
       in B: i8[48, 256]
       out C[b: 2, i: 64, j: 48] = sum[k: 256](cast(i32, A[b, i, k]) * cast(i32, B[j, k]))
     })",
+    R"(op rows_by_rows() {
+      in A: bf16[128, 192]
+      out C[i: 128, j: 128] = sum[k: 192](cast(f32, A[i, k]) * cast(f32, A[j, k]))
+    })",
     R"(op windows() {
       in X: bf16[66, 128]
       in F: bf16[3, 128, 64] const
