@@ -21,6 +21,10 @@ target_link_libraries(lw_opencl_bench PRIVATE lw_peers lw_measure CLI11::CLI11 n
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
+# What of the spaces of NVIDIA's targets can be made, without a GPU.
+add_executable(lw_gpu_gate bench/gpu/gate.cc)
+target_link_libraries(lw_gpu_gate PRIVATE lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)
+
 # The simulated NPU: instructions and requests a second, values, whole networks; a tuner's way to
 # cycles, and what it finds.
 foreach(what speed function_speed networks)
