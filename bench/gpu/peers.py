@@ -21,6 +21,7 @@ import torch                               # noqa: E402  (after the environment 
 
 import cublaslt                            # noqa: E402
 import harness                             # noqa: E402
+import ours                                # noqa: E402
 import rows as table                       # noqa: E402
 
 # Dense data-sheet peaks in TFLOP/s and TB/s of the SXM parts.
@@ -72,6 +73,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", nargs="*", help="groups of rows")
     parser.add_argument("--first", type=int, help="so many rows of a group at most, in a hurry: a look")
+    parser.add_argument("--ours", help="exports of bench/gpu/run, contenders too")
     args = parser.parse_args()
     begin = time.monotonic()
     done = set()
@@ -108,6 +110,8 @@ def main():
             from_s = time.monotonic()
             head = {"row": key, "group": row.group, "regime": regime}
             log.write(json.dumps({**head, "started": True}) + "\n")   # one that kills us is not tried again
+            if args.ours:
+                row.peers.update(ours.contenders(row, args.ours))
             torch._dynamo.reset()
             results = harness.time_row(row, regime, watch, args.rounds, l2)
             for peer, result in results.items():

@@ -31,12 +31,22 @@ class Row:
     copy: bool = False                     # a copy that moves as many bytes is a contender
     regimes: tuple = ("cold",)
     sample_ms: float = 4
+    ours: dict = dataclasses.field(default_factory=dict)  # name -> words of ours.te, room for the result
 
 
 def normal(*shape, dtype=BF16):
     if dtype == I8:
         return torch.randint(-8, 9, shape, dtype=I8, device="cuda")
     return torch.randn(*shape, dtype=F32, device="cuda").to(dtype)
+
+
+def room(*shape, dtype=BF16):
+    return lambda: torch.empty(*shape, dtype=dtype, device="cuda")
+
+
+def pictures(images, channels, height, width):
+    return lambda: torch.empty(images, channels, height, width, dtype=BF16, device="cuda",
+                               memory_format=torch.channels_last)
 
 
 def compiled(function, mode=None):
@@ -66,11 +76,15 @@ def gemm(m, n, k, dtype, order, tf32=False):
         peers["cuBLASLt, f32 as 9 bf16"] = cublaslt.Product(F32, "bf16x9", transposed=False)
     if dtype == BF16:
         peers["cuBLASLt, f32 result"] = cublaslt.Product(F32, compute, transposed=False)
+    extents = f"M={m} N={n} K={k} T={SHORT[dtype]}"
+    own = {} if tf32 else {"Loopwright": (f"gemm {extents}", room(m, n, dtype=dtype))}
+    if dtype == BF16:
+        own["Loopwright, f32 result"] = (f"gemm_wide {extents}", room(m, n, dtype=F32))
     total = size * (m * k + k * n + m * n)
     return Row("gemm", f"{'tf32' if tf32 else SHORT[dtype]} {m}x{n}x{k}", order,
                lambda: (normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)), peers, 2.0 * m * n * k,
                total, "tf32" if tf32 else SHORT[dtype],
-               regimes=("cold", "warm") if total < 2 * 50e6 else ("cold",), sample_ms=20)
+               regimes=("cold", "warm") if total < 2 * 50e6 else ("cold",), sample_ms=20, ours=own)
 
 
 class Transposed:
@@ -106,7 +120,8 @@ def int8_gemm(m, n, k, order):
     total = m * k + k * n + 4 * m * n
     return Row("gemm", f"int8 {m}x{n}x{k}", order, lambda: (normal(m, k, dtype=I8), normal(n, k, dtype=I8)),
                peers, 2.0 * m * n * k, total, "int8",
-               regimes=("cold", "warm") if total < 2 * 50e6 else ("cold",), sample_ms=15)
+               regimes=("cold", "warm") if total < 2 * 50e6 else ("cold",), sample_ms=15,
+               ours={"Loopwright": (f"gemm_i8 M={m} N={n} K={k}", room(m, n, dtype=I32))})
 
 
 def batch(count, m, n, k, dtype, order):
@@ -115,16 +130,21 @@ def batch(count, m, n, k, dtype, order):
     if dtype != I8:
         peers = {"torch.bmm": lambda a, b: torch.bmm(a, b.transpose(1, 2)), **peers}
     total = count * ((m * k + n * k) * dtype.itemsize + m * n * out.itemsize)
+    extents = f"B={count} M={m} N={n} K={k}"
     return Row("gemm", f"{SHORT[dtype]} batch {count}: {m}x{n}x{k}", order,
                lambda: (normal(count, m, k, dtype=dtype), normal(count, n, k, dtype=dtype)), peers,
-               2.0 * count * m * n * k, total, SHORT[dtype], regimes=("cold", "warm"))
+               2.0 * count * m * n * k, total, SHORT[dtype], regimes=("cold", "warm"),
+               ours={"Loopwright": (f"batch_i8 {extents}" if dtype == I8 else
+                                    f"batch {extents} T={SHORT[dtype]}",
+                                    room(count, m, n, dtype=out))})
 
 
 def thin(m, n, k, order):
     peers = {"torch linear": F.linear, "cuBLASLt best of 8": cublaslt.Product(BF16),
              "cuBLASLt, B [k, n]": Transposed(cublaslt.Product(BF16, transposed=False))}
     return Row("thin", f"bf16 M={m}, {n}x{k}", order, lambda: (normal(m, k), normal(n, k)), peers,
-               2.0 * m * n * k, 2.0 * (m * k + n * k + m * n), "bf16", copy=True)
+               2.0 * m * n * k, 2.0 * (m * k + n * k + m * n), "bf16", copy=True,
+               ours={"Loopwright": (f"linear M={m} N={n} K={k}", room(m, n))})
 
 
 def dense(m, n, k, residual, order):
@@ -142,7 +162,9 @@ def dense(m, n, k, residual, order):
     return Row("dense", f"bf16 {m}x{n}x{k} + bias {'+ residual' if residual else '+ GELU'}", order,
                lambda: (normal(m, k), normal(n, k) * k ** -0.5, normal(n), *more()), peers,
                2.0 * m * n * k, 2.0 * (m * k + n * k + n + m * n * (2 if residual else 1)), "bf16",
-               sample_ms=10)
+               sample_ms=10,
+               ours={"Loopwright": (f"linear_{'residual' if residual else 'gelu'} M={m} N={n} K={k}",
+                                    room(m, n))})
 
 
 # --- rows, reductions, transposes ---------------------------------------------------------------
@@ -163,25 +185,38 @@ def by_rows(kind, rows, n, order):
     return Row("rows", f"{kind} bf16 {rows}x{n}", order,
                lambda: (normal(rows, n), *(normal(n) for _ in range(vectors))),
                {"torch eager": eager, "torch.compile": compiled(eager, "max-autotune-no-cudagraphs"),
-                "Triton": one_pass}, bytes=4.0 * rows * n + 2 * n * vectors, copy=True)
+                "Triton": one_pass}, bytes=4.0 * rows * n + 2 * n * vectors, copy=True,
+               ours={"Loopwright": (f"{kind.lower().replace(' ', '_').replace('rmsnorm', 'rms_norm')} "
+                                    f"M={rows} N={n}", room(rows, n))})
 
 
 def reduction(name, shape, axes, dtype, order):
     def total(x):
         return torch.sum(x, axes) if axes is not None else torch.sum(x)
+    own = {}
+    if axes is not None:
+        op = "row_sum" if axes == 1 else "column_sum"
+        own["Loopwright"] = (f"{op} M={shape[0]} N={shape[1]} T={SHORT[dtype]}",
+                             room(shape[1 - axes], dtype=dtype))
     return Row("reduce", f"sum {name} {SHORT[dtype]} {'x'.join(map(str, shape))}", order,
                lambda: (normal(*shape, dtype=dtype) + 1,),
                {"torch eager": total, "torch.compile": compiled(total, "max-autotune-no-cudagraphs")},
-               bytes=float(math.prod(shape)) * dtype.itemsize, copy=True)
+               bytes=float(math.prod(shape)) * dtype.itemsize, copy=True, ours=own)
 
 
 def transpose(shape, order_of, dtype, order):
     def moved(x):
         return x.permute(order_of).contiguous()
+    if len(shape) == 4:
+        words = f"heads_to_front B={shape[0]} S={shape[1]} H={shape[2]} D={shape[3]}"
+    else:
+        words = f"transpose B={shape[0] if len(shape) == 3 else 1} M={shape[-2]} N={shape[-1]}"
+    result = [shape[d] for d in order_of]
     return Row("transpose", f"transpose {SHORT[dtype]} {'x'.join(map(str, shape))} to "
                f"{','.join(map(str, order_of))}", order, lambda: (normal(*shape, dtype=dtype),),
                {"torch eager": moved, "torch.compile": compiled(moved, "max-autotune-no-cudagraphs")},
-               bytes=2.0 * math.prod(shape) * dtype.itemsize, copy=True)
+               bytes=2.0 * math.prod(shape) * dtype.itemsize, copy=True,
+               ours={"Loopwright": (f"{words} T={SHORT[dtype]}", room(*result, dtype=dtype))})
 
 
 # --- attention ----------------------------------------------------------------------------------
@@ -202,7 +237,9 @@ def attention(d, s, causal, order):
     return Row("attention", f"bf16 d={d} S={s}{' causal' if causal else ''}", order, make,
                {"SDPA flash": by(SDPBackend.FLASH_ATTENTION), "SDPA cuDNN": by(SDPBackend.CUDNN_ATTENTION)},
                flop=4.0 * 16384 * s * 2048 / (2 if causal else 1), bytes=4.0 * 2 * 16384 * 2048,
-               peak="bf16", sample_ms=8)
+               peak="bf16", sample_ms=8,
+               ours={"Loopwright": (f"{'causal_' if causal else ''}attention B={count} S={s} H={heads} "
+                                    f"D={d}", lambda: room(count, s, heads, d)().transpose(1, 2))})
 
 
 # --- convolutions -------------------------------------------------------------------------------
@@ -240,7 +277,11 @@ def convolution(name, images, image, inner, outer, kernel, stride, order, groups
                order, make, {"torch (cuDNN benchmark)" if groups > 1 else "cuDNN benchmark": run},
                2.0 * pixels * outer * taps,
                2.0 * (images * image * image * inner + outer * taps + pixels * outer),
-               "" if groups > 1 else "bf16", copy=groups > 1)
+               "" if groups > 1 else "bf16", copy=groups > 1,
+               ours={"Loopwright": (f"{'depthwise' if groups > 1 else 'conv2d'} N={images} H={image} "
+                                    f"W={image} {f'C={inner}' if groups > 1 else f'CI={inner} CO={outer}'} "
+                                    f"R={kernel} stride={stride} pad={kernel // 2}",
+                                    pictures(images, outer, result, result))})
 
 
 def all_rows():

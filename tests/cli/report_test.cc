@@ -13,7 +13,7 @@
 namespace lw {
 namespace {
 
-size_t count(const std::string& text, const std::string& part) {
+size_t count_of(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -30,18 +30,18 @@ TEST_F(CliTest, ReportIsOneSelfContainedPage) {
   ASSERT_EQ(run.json()["tasks"].size(), 2u);
   const std::string page = slurp(path("page.html"));
   for (const char* resource : {"http://", "https://", "src=", "@import", "url("}) {
-    EXPECT_EQ(count(page, resource), 0u) << resource;
+    EXPECT_EQ(count_of(page, resource), 0u) << resource;
   }
   for (const char* tag : {"div", "svg", "table", "tbody", "tr", "td", "th", "details", "script",
                           "style", "body", "html", "main"}) {
-    EXPECT_EQ(count(page, std::string("<") + tag + ">") + count(page, std::string("<") + tag + " "),
-              count(page, std::string("</") + tag + ">")) << tag;
+    EXPECT_EQ(count_of(page, std::string("<") + tag + ">") + count_of(page, std::string("<") + tag + " "),
+              count_of(page, std::string("</") + tag + ">")) << tag;
   }
-  EXPECT_EQ(count(page, "<svg"), 3u);      // two curves, the roofline
-  EXPECT_GE(count(page, "matmul M=48 N=48 K=48"), 2u);
-  EXPECT_GE(count(page, "odd.te:odd_add"), 1u);
-  EXPECT_EQ(count(page, "nan"), 0u);
-  EXPECT_EQ(count(page, "<tr data-task="), 2u);
+  EXPECT_EQ(count_of(page, "<svg"), 3u);      // two curves, the roofline
+  EXPECT_GE(count_of(page, "matmul M=48 N=48 K=48"), 2u);
+  EXPECT_GE(count_of(page, "odd.te:odd_add"), 1u);
+  EXPECT_EQ(count_of(page, "nan"), 0u);
+  EXPECT_EQ(count_of(page, "<tr data-task="), 2u);
 }
 
 TEST_F(CliTest, EveryPointOfTheRooflineHasARoofOfItsType) {
@@ -62,7 +62,7 @@ TEST_F(CliTest, EveryPointOfTheRooflineHasARoofOfItsType) {
     ASSERT_GT(roof, 0) << task;
     EXPECT_LE(task["flops"].get<double>() / task["best_us"].get<double>() / 1e3, 1.05 * roof);
     names.insert(task["roof"]);
-    EXPECT_GE(count(page, task["roof"].get<std::string>() + ": "), 1u);
+    EXPECT_GE(count_of(page, task["roof"].get<std::string>() + ": "), 1u);
   }
   EXPECT_EQ(names.size(), 3u);
 }
@@ -111,15 +111,15 @@ TEST_F(CliTest, ReportExplainsFailuresAndTheLastResort) {
   EXPECT_EQ(report["failures"][0]["class"], "wrong_result");
   EXPECT_EQ(report["failures"][0]["count"], 2);
   const std::string page = slurp(path("page.html"));
-  EXPECT_EQ(count(page, "<h3>wrong result: 2, of 1 workload</h3>"), 1u);
-  EXPECT_EQ(count(page, "<h3>crash: 1, of 1 workload</h3>"), 1u);
-  EXPECT_EQ(count(page, "Y[7] is &lt;2&gt;, should be 1 (admissible error 1e-07)"), 1u);
-  EXPECT_EQ(count(page, "Y[8] is 3"), 0u);
-  EXPECT_EQ(count(page, "centred.te</b> <small>"), 2u) << "of each class";
-  EXPECT_EQ(count(page, "run --case"), 2u) << "what to do, of each class";
+  EXPECT_EQ(count_of(page, "<h3>wrong result: 2, of 1 workload</h3>"), 1u);
+  EXPECT_EQ(count_of(page, "<h3>crash: 1, of 1 workload</h3>"), 1u);
+  EXPECT_EQ(count_of(page, "Y[7] is &lt;2&gt;, should be 1 (admissible error 1e-07)"), 1u);
+  EXPECT_EQ(count_of(page, "Y[8] is 3"), 0u);
+  EXPECT_EQ(count_of(page, "centred.te</b> <small>"), 2u) << "of each class";
+  EXPECT_EQ(count_of(page, "run --case"), 2u) << "what to do, of each class";
   const std::string why = report["last_resort"];
   EXPECT_EQ(count(why, "only the last resort was searched"), 1u) << why;
-  EXPECT_EQ(count(page, "only the last resort was searched"), 1u);
+  EXPECT_EQ(count_of(page, "only the last resort was searched"), 1u);
 }
 
 // Where a rule's sketch has the same steps as the last resort, its best is a rule's.
