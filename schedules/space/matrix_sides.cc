@@ -1,6 +1,7 @@
 #include "schedules/space/matrix_sides.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schedules/dot.h"
 #include "schedules/space/rule.h"
@@ -37,13 +38,16 @@ std::optional<MatrixSides> matrix_sides(const Nest& nest, int stage) {
   return best;
 }
 
-bool has_wide_tile(const Nest& nest, int stage) {
+std::optional<MatrixSides> wide_sides(const Nest& nest, int stage) {
   const std::optional<MatrixSides> sides = matrix_sides(nest, stage);
-  if (!sides) return false;
+  if (!sides) return std::nullopt;
   const Stage& s = nest.stages[stage];
   const StepKind* const kind = find_step("wide_tile");
-  Step step{kind, {s.name, loop_of(s, sides->m), loop_of(s, sides->n), loop_of(s, sides->k)}, {}};
-  return !kind->domain(nest, step).empty();
+  for (const auto& [m, n] : {std::pair(sides->m, sides->n), std::pair(sides->n, sides->m)}) {
+    Step step{kind, {s.name, loop_of(s, m), loop_of(s, n), loop_of(s, sides->k)}, {}};
+    if (!kind->domain(nest, step).empty()) return MatrixSides{m, n, sides->k};
+  }
+  return std::nullopt;
 }
 
 }  // namespace lw::rules

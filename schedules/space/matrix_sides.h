@@ -15,7 +15,8 @@ struct MatrixSides {
 
 // Of several the longest, along n of equal ones the last. Nothing: the stage is no such product.
 std::optional<MatrixSides> matrix_sides(const Nest& nest, int stage);
-// Of an unscheduled stage, where there is a tile for four sub-groups together (steps/simt/wide_tile.cc).
-bool has_wide_tile(const Nest& nest, int stage);
+// Of an unscheduled stage, where there is a tile for four sub-groups together (steps/simt/wide_tile.cc):
+// the same, or with m and n exchanged, where few rows of results are its columns.
+std::optional<MatrixSides> wide_sides(const Nest& nest, int stage);
 
 }  // namespace lw::rules

@@ -121,6 +121,12 @@ constexpr const char* kWideProducts[] = {
       in B: i8[48, 256]
       out C[b: 2, i: 64, j: 48] = sum[k: 256](cast(i32, A[b, i, k]) * cast(i32, B[j, k]))
     })",
+    R"(op few_rows() {
+      in X: bf16[16, 256]
+      in W: bf16[128, 256]
+      C[i: 16, j: 128] = sum[k: 256](cast(f32, X[i, k]) * cast(f32, W[j, k]))
+      out Y[i: 16, j: 128] = cast(bf16, C[i, j])
+    })",
     R"(op rows_by_rows() {
       in A: bf16[128, 192]
       out C[i: 128, j: 128] = sum[k: 192](cast(f32, A[i, k]) * cast(f32, A[j, k]))

@@ -15,6 +15,8 @@
 //   reorder(C, i.0, j.0, i.1, k.0), parallel(C, i.0, j.0), items(C; 1, 1)
 //   stage(C, A; at k.0), share(A.copy; 4)      and the same of B
 //   pipeline(C; open)
+#include <optional>
+
 #include "schedules/space/matrix_sides.h"
 #include "schedules/space/rule.h"
 #include "src/base/message.h"
@@ -38,9 +40,8 @@ void add_others(const Stage& s, const MatrixSides& sides, bool reductions,
   }
 }
 
-void tile_wide(Draft& d, int stage) {
+void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   const Stage s = d.nest.stages[stage];
-  const MatrixSides sides = *matrix_sides(d.nest, stage);
   const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),
                     k = loop_of(s, sides.k);
   open(d, "wide_tile", {name, i, j, k}, {1, 64});
@@ -66,7 +67,9 @@ void tile_wide(Draft& d, int stage) {
 }
 
 void tile(Draft& d, int stage) {
-  if (d.wide_matrices && has_wide_tile(d.nest, stage)) return tile_wide(d, stage);
+  const std::optional<MatrixSides> wide =
+      d.wide_matrices ? wide_sides(d.nest, stage) : std::nullopt;
+  if (wide.has_value()) return tile_wide(d, stage, *wide);
   const Stage s = d.nest.stages[stage];
   const MatrixSides sides = *matrix_sides(d.nest, stage);
   const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),

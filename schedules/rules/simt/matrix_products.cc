@@ -11,7 +11,7 @@ void branch(Draft draft, std::vector<Draft>& drafts) {
   for (int s = 0; s < static_cast<int>(draft.nest.stages.size()); ++s) {
     const Place place = draft.nest.stages[s].place;
     any = any || (place == Place::kRoot && matrix_sides(draft.nest, s).has_value());
-    any_wide = any_wide || (place == Place::kRoot && has_wide_tile(draft.nest, s));
+    any_wide = any_wide || (place == Place::kRoot && wide_sides(draft.nest, s).has_value());
   }
   if (any && !draft.dot_products) {
     Draft matrices = draft;
