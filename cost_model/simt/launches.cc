@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/simt/dealing.h"
 #include "cost_model/simt/matrices.h"
+#include "cost_model/simt/once.h"
 #include "cost_model/simt/together.h"
 #include "schedules/targets/simt/simt_target.h"
 
@@ -22,34 +24,6 @@ constexpr double kLoopSlots = 2;           // of an update: count, compare and b
 constexpr double kGuardSlots = 8;          // of an access under a mask: its conditions, a place that
                                            // is there, a choice
 
-const Loop* loop_at(const Nest& nest, const Analysis& analysis, const StageCost& cost, int l) {
-  const StageCost* owner = &cost;
-  while (owner->host >= 0 && l < owner->depth) owner = &analysis.stages[owner->host];
-  return &nest.stages[owner->stage].loops[l - owner->depth];
-}
-
-// How a stage's work is dealt to a group's items, and how a step to the next item moves its axes.
-struct Dealing {
-  struct Part {
-    double count = 1;
-    absl::InlinedVector<double, 8> moves;  // points, of each axis
-  };
-  absl::InlinedVector<Part, 2> parts;      // none: each item does all of it
-  double dealt = 1;                        // iterations
-  double scale = 1;                        // of the work as the analysis counts it
-  AxisMask masked = 0;                     // axes of tiles that are masked at an edge
-};
-
-double product(const std::vector<double>& values) {
-  double all = 1;
-  for (const double value : values) all *= value;
-  return all;
-}
-
-std::vector<double> box_of(const StageCost& cost, int position) {
-  return {cost.box_at(position), cost.box_at(position) + cost.axes()};
-}
-
 // One root stage, and what stands at its loops.
 class Group {
  public:
@@ -57,7 +31,7 @@ class Group {
   Group(const Nest& nest, const Nest& processor, const Analysis& analysis, const Analysis& walk,
         int root)
       : nest_(nest), processor_(processor), analysis_(analysis), walk_(walk),
-        target_(lw::simt(*nest.target)), root_(analysis.stages[root]) {
+        target_(lw::simt(*nest.target)), root_index_(root), root_(analysis.stages[root]) {
     launch_.stage = root_.stage;
     if (root_.parallel >= 0) launch_.groups = root_.tasks;
     for (int l = 0; l < root_.tile && shared_ < 0; ++l) {
@@ -445,6 +419,9 @@ class Group {
           (array.written ? written : read) += array.moved[b] * kLineBytes * workers;
         }
       }
+      const Once least = once(nest_, walk_, root_index_, static_cast<double>(caches[b].bytes));
+      if (caches[b].shared) read = std::max(read, least.read);
+      if (caches[b].shared) written = std::max(written, least.written);
       fetched = read;                      // of the last: from memory
       const double units = caches[b + 1].shared ? 1 : target_.units;
       launch_.far_cycles[b] = (read / caches[b + 1].read_bytes_per_cycle +
@@ -476,6 +453,7 @@ class Group {
   const Analysis& analysis_;
   const Analysis& walk_;
   const SimtTarget& target_;
+  const int root_index_;
   const StageCost& root_;
   int shared_ = -1;                        // the root's loop that items share
   std::vector<Dealing> dealings_;          // by the analysis' stages
