@@ -246,8 +246,11 @@ class Group {
     store(cost, dealing, stores, in_step);
     const double cached = nest_.target->caches[0].latency_cycles;
     const double wait = far ? cached : near ? cached / 2 : 0;
-    // Copies that are on their way while others are read are waited for together.
-    const double together = target_.async_copies ? stage_of(cost).slots : 1;
+    // Copies that are on their way while others are read are waited for together, all that an item
+    // has begun in so many visits.
+    const int turns = stage_of(cost).slots;
+    const double begun = std::max(1.0, std::ceil(dealing.dealt / launch_.items));
+    const double together = target_.async_copies && turns > 1 ? turns * begun : 1;
     const double updates = of_an_item(cost.updates, dealing) / together;
     launch_.latency += updates * (wait + cost.latency_bound);
     far_waits_ += far ? updates : 0;
