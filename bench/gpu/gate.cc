@@ -14,12 +14,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cost_model/cost_model.h"
-#include "cost_model/cpu/analysis.h"
-#include "cost_model/cpu/processor.h"
 #include "cost_model/simt/launches.h"
 #include "nlohmann/json.hpp"
 #include "schedules/steps.h"
-#include "schedules/targets/simt/simt_target.h"
 #include "schedules/targets/target.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
@@ -69,10 +66,8 @@ bool spills(const Assembled::Facts& facts) {
 
 // An item's registers as the draft has them, of each launch.
 std::vector<double> predicted_registers(const Nest& nest) {
-  const Nest processor = cost::cpu::as_on_processors(nest, simt(*nest.target).launch_us);
   std::vector<double> all;
-  for (const cost::simt::Launch& launch :
-       cost::simt::launches(nest, processor, analyze(processor))) {
+  for (const cost::simt::Launch& launch : cost::simt::launches(nest)) {
     all.push_back(launch.item_bytes / 4);
   }
   return all;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/cpu/processor.h"
 #include "cost_model/simt/dealing.h"
 #include "cost_model/simt/matrices.h"
 #include "cost_model/simt/once.h"
@@ -476,6 +477,11 @@ std::vector<Launch> launches(const Nest& nest, const Nest& processor, const Anal
     list.push_back(Group(nest, processor, analysis, walks ? walk : analysis, root).run());
   }
   return list;
+}
+
+std::vector<Launch> launches(const Nest& nest) {
+  const Nest processor = cpu::as_on_processors(nest, lw::simt(*nest.target).launch_us);
+  return launches(nest, processor, analyze(processor));
 }
 
 }  // namespace lw::cost::simt

@@ -44,5 +44,7 @@ struct Launch {
 // `processor`: the nest on processors alike (cpu/processor.h), of which the analysis is; the target
 // is the nest's. REQUIRES: target.simd > 1.
 std::vector<Launch> launches(const Nest& nest, const Nest& processor, const Analysis& analysis);
+// Of a nest that nobody has analysed yet.
+std::vector<Launch> launches(const Nest& nest);
 
 }  // namespace lw::cost::simt
