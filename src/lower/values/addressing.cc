@@ -201,31 +201,12 @@ const Addressing::Quotient& Addressing::quotient(const Index& a, int64_t divisor
   return quotients_.back();
 }
 
-// The greatest number of which the divisor, and the index whatever its variables are, are multiples.
-static int64_t unit_of(const Affine& index, int64_t divisor) {
-  int64_t unit = std::gcd(divisor, index.constant);
-  for (const Affine::Term& t : index.terms) unit = std::gcd(unit, t.coefficient);
-  return unit;
-}
-
 Index Addressing::divide(const Index& a, int64_t divisor, bool modulo, const Point& point) {
   if (divisor == 1) return modulo ? Index{} : a;
   if (const std::optional<Index> exact = divide_affine(a, divisor, modulo, point)) return *exact;
   for (const Emitter::Quotient& known : e_.quotients) {
     if (!a.uniform() || known.divisor != divisor || !(known.of == a.base)) continue;
     return make_index(e_, modulo ? known.remainder : known.quotient, 0, 1);
-  }
-  // Lanes that stay within what the divisor and all of the index are multiples of.
-  if (a.terms.empty() && a.lane > 0 &&
-      a.lane * (point.chunk.active - 1) < unit_of(a.base, divisor)) {
-    Index first = a;
-    first.lane = 0;
-    Index result = divide(first, divisor, modulo, point);
-    if (modulo) {
-      result.lane = a.lane;
-      result.range.hi = divisor - 1;
-    }
-    return result;
   }
   const Quotient& q = quotient(a, divisor, a.uniform() ? 1 : point.chunk.lanes);
   Index result = q.index(modulo ? q.remainder : q.quotient);
@@ -254,6 +235,21 @@ void Addressing::cancel_quotients(Index& index) const {
   }
 }
 
+// Of a swizzled copy, whose vectors are pieces of 16 bytes, in one block each.
+Index Addressing::divide_piece(const Index& a, int64_t divisor, bool modulo, const Point& point) {
+  int64_t unit = std::gcd(divisor, a.base.constant);
+  for (const Affine::Term& t : a.base.terms) unit = std::gcd(unit, t.coefficient);
+  const bool together = a.terms.empty() && point.chunk.active == point.chunk.lanes &&
+                        a.lane * (point.chunk.lanes - 1) < unit;
+  if (!together) return divide(a, divisor, modulo, point);
+  Index first = a;
+  first.lane = 0;
+  Index result = divide(first, divisor, modulo, point);
+  if (modulo) result.lane = a.lane;
+  if (modulo) result.range.hi = divisor - 1;
+  return result;
+}
+
 Index Addressing::flatten(const Storage& s, const std::vector<Index>& local, const Point& point) {
   Index address;
   int64_t stride = 1;
@@ -264,9 +260,14 @@ Index Addressing::flatten(const Storage& s, const std::vector<Index>& local, con
   // A box within one block has no others: what is read of it needs no remainder, and none could be
   // shown to stay inside where the box moves.
   const bool one_block = s.block_dim >= 0 && s.shape[s.block_dim] <= s.block;
+  const auto divided = [&](bool modulo) {
+    const Index& at = local[s.block_dim];
+    return e_.kernel.buffers[s.buffer].swizzled ? divide_piece(at, s.block, modulo, point)
+                                                : divide(at, s.block, modulo, point);
+  };
   if (s.block_dim >= 0) {
     const Index& at = local[s.block_dim];
-    address = add(address, one_block ? at : divide(at, s.block, true, point), stride);
+    address = add(address, one_block ? at : divided(true), stride);
     stride *= s.block + s.pad;
   }
   const int last = s.block_dim >= 0 ? -1 : static_cast<int>(local.size()) - 1;
@@ -277,7 +278,7 @@ Index Addressing::flatten(const Storage& s, const std::vector<Index>& local, con
     stride *= groups ? (s.shape[d] + s.group - 1) / s.group : s.shape[d] + (d == last ? s.pad : 0);
   }
   if (s.block_dim >= 0 && !one_block) {
-    address = add(address, divide(local[s.block_dim], s.block, false, point), stride);
+    address = add(address, divided(false), stride);
   }
   cancel_quotients(address);
   if (s.offset == affine(0)) return address;

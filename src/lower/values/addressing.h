@@ -51,6 +51,7 @@ class Addressing {
     int quotient, remainder;               // variables, or, of several lanes, kI64 registers
     Index index(int part, int64_t coefficient = 1) const;  // coefficient * part
   };
+  Index divide_piece(const Index& a, int64_t divisor, bool modulo, const Point& point);
   std::optional<Index> divide_affine(const Index& a, int64_t divisor, bool modulo,
                                      const Point& point) const;
   const Quotient& quotient(const Index& a, int64_t divisor, int lanes);
