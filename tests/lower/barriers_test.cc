@@ -2,7 +2,12 @@
 // anywhere. The emulator says that none is missing and that none is superfluous.
 #include "src/lower/simt/barriers.h"
 
+#include "schedules/steps.h"
+#include "schedules/targets/target.h"
+
 #include "src/base/message.h"
+#include "src/expr/language/text.h"
+#include "src/lower/lower.h"
 #include "tests/lower/group_kernels.h"
 
 namespace lw {
@@ -249,6 +254,23 @@ r0 = load t[0] stride 1
 )");
   EXPECT_NE(placed(same).find("infeasible: several write the same element of t"), std::string::npos)
       << placed(same);
+}
+
+// Rows of sub-groups, whose items nobody dealt anything: all would store the same, at once.
+TEST(Barriers, ItemsOfASubGroupHaveParts) {
+  Program program = parse_program("op p() {\n  in X: f32[2, 47]\n  s[n: 2] = sum[j: 47](X[n, j])\n"
+                                  "  out Y[n: 2, j: 47] = X[n, j] * s[n]\n}\n", "").value();
+  const Nest start = make_nest(std::make_shared<const Program>(std::move(program)),
+                               std::make_shared<const Target>(*find_target("nvidia_sm80")), 1);
+  const std::string rows = "compute_at(s, Y; 1)\nsub_groups(Y, n; 2)\nsub_groups(s, n)\n";
+  const auto lowered = [&](const std::string& more) {
+    const absl::StatusOr<Nest> nest = replay(start, parse_trace(rows + more).value());
+    EXPECT_TRUE(nest.ok()) << nest.status();
+    return nest.ok() ? std::string(lower(*nest).status().message()) : "";
+  };
+  EXPECT_EQ(lowered("register_tile(Y, j; 16, 0)\nparallel(Y; 0, 1)\n"),
+            "infeasible: the items of a sub-group all compute the same of Y");
+  EXPECT_EQ(lowered("register_tile(Y, j; 1, 0)\nparallel(Y; 0, 1)\nitems(Y; 2, 1)\n"), "");
 }
 
 }  // namespace

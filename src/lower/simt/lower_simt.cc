@@ -60,10 +60,18 @@ absl::Status check_private(const Kernel& kernel, const std::vector<bool>& used,
   return infeasible(concat("each item of a group needs ", bytes, " bytes of private memory"));
 }
 
-// Of a group of several sub-groups each has its own rows, of all that stands at the group's loop.
+// Of a group of several sub-groups each has its own rows, of all that stands at the group's loop; and
+// of these the items of each have their parts, or all of them would store the same.
 absl::Status check_dealt(const Nest& nest) {
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const Stage &stage = nest.stages[s], &root = nest.stages[root_of(nest, s)];
+    const auto dealt = std::count_if(stage.loops.begin(), stage.loops.end(), [](const Loop& loop) {
+      return loop.kind == LoopKind::kItem;
+    });
+    if (stage.place == Place::kRoot && has_several_sub_groups(stage) && stage.matrix < 0 &&
+        dealt < 2) {
+      return infeasible(concat("the items of a sub-group all compute the same of ", stage.name));
+    }
     if (!has_several_sub_groups(root) || stage.place != Place::kAt || stage.copy_of >= 0) continue;
     if (!has_items(stage)) return infeasible(concat(stage.name, " is dealt to no sub-groups"));
   }
