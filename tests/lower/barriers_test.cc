@@ -4,7 +4,6 @@
 
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
-
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
 #include "src/lower/lower.h"
