@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "schedules/legality.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 
 namespace lw {
 
@@ -46,6 +48,39 @@ std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term,
   factors.atom = matrix_product(target, factors.a->type, factors.b->type, acc);
   if (factors.atom == nullptr) return std::nullopt;
   return factors;
+}
+
+absl::StatusOr<ProductSides> product_sides(const Nest& nest, const Step& step) {
+  ProductSides sides;
+  ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));
+  const Stage& s = nest.stages[sides.stage];
+  const Tensor& tensor = nest.program->tensors[s.tensor];
+  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot) {
+    return infeasible(concat(s.name, " is no sum at the root"));
+  }
+  if (!s.axis_value.empty() || s.factored_axis >= 0) {
+    return infeasible(concat(s.name, " has other axes than its tensor"));
+  }
+  if (tile_begin(s) < static_cast<int>(s.loops.size())) {
+    return infeasible(concat(s.name, " has a tile already"));
+  }
+  for (int side = 0; side < 3; ++side) {
+    ASSIGN_OR_RETURN(sides.position[side], loop_position(s, step.names[side + 1]));
+    const Loop& loop = s.loops[sides.position[side]];
+    if (!is_plain(loop) || is_reduction(s, loop) != (side == 2)) {
+      return infeasible(concat(loop.name, " runs over no ", side == 2 ? "reduction" : "results"));
+    }
+    sides.axis[side] = loop.parts[0].axis;
+  }
+  const std::optional<DotFactors> factors = matrix_factors(
+      *nest.target, effective_body(nest, sides.stage), tensor.type, sides.axis[0], sides.axis[1]);
+  if (!factors) return infeasible(concat(nest.target->name, " multiplies no such matrices"));
+  sides.factors = *factors;
+  sides.shape = find_matrix_shape(factors->atom->a, factors->atom->b, factors->atom->acc);
+  if (sides.shape == nullptr) {
+    return infeasible(concat("no kernel has words for ", factors->atom->name));
+  }
+  return sides;
 }
 
 const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage) {

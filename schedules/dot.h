@@ -3,7 +3,9 @@
 
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "schedules/nest.h"
+#include "schedules/steps.h"
 #include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/target.h"
 #include "src/expr/expr.h"
@@ -25,6 +27,18 @@ std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Ty
 // term's and not with `n`, `b` the other way round. Factors of the accumulator's type are not converted.
 std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term, Type acc, int m,
                                          int n);
+
+// A sum at the root whose loops are yet to be cut into matrices, by a step that names it and its loops
+// along m, n and k (steps/simt/{matrix,wide}_tile.cc).
+struct ProductSides {
+  int stage = -1;
+  int position[3] = {-1, -1, -1};          // of the loops
+  int axis[3] = {-1, -1, -1};              // theirs
+  DotFactors factors;
+  const MatrixShape* shape = nullptr;
+};
+// kFailedPrecondition: why there are none.
+absl::StatusOr<ProductSides> product_sides(const Nest& nest, const Step& step);
 
 // Of a stage whose tile is matrices. REQUIRES: stage.matrix >= 0.
 const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage);

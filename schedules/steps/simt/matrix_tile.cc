@@ -24,53 +24,18 @@ namespace {
 
 constexpr int64_t kMostTile = 256;         // points of an axis
 constexpr int64_t kMostSteps = 4;          // instructions along k
-struct MatrixSides {
-  int stage = -1, position[3] = {-1, -1, -1};  // of the loops along m, n, k
-  const MatrixShape* shape = nullptr;
-  int atom = -1;
-};
 
-absl::StatusOr<MatrixSides> sides_of(const Nest& nest, const Step& step) {
-  MatrixSides sides;
-  ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));
-  const Stage& s = nest.stages[sides.stage];
-  const Tensor& tensor = nest.program->tensors[s.tensor];
+absl::StatusOr<ProductSides> sides_of(const Nest& nest, const Step& step) {
   const SimtTarget& target = simt(*nest.target);
-  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot) {
-    return infeasible(concat(s.name, " is no sum at the root"));
-  }
-  if (!s.axis_value.empty() || s.factored_axis >= 0) {
-    return infeasible(concat(s.name, " has other axes than its tensor"));
-  }
-  if (tile_begin(s) < static_cast<int>(s.loops.size())) {
-    return infeasible(concat(s.name, " has a tile already"));
-  }
   if (target.sub_group != kMatrixItems) {
     return infeasible(concat("sub-groups have ", target.sub_group, " items, not ", kMatrixItems));
   }
-  int axis[3];
-  for (int side = 0; side < 3; ++side) {
-    ASSIGN_OR_RETURN(sides.position[side], loop_position(s, step.names[side + 1]));
-    const Loop& loop = s.loops[sides.position[side]];
-    if (!is_plain(loop) || is_reduction(s, loop) != (side == 2)) {
-      return infeasible(concat(loop.name, " runs over no ", side == 2 ? "reduction" : "results"));
-    }
-    axis[side] = loop.parts[0].axis;
-  }
-  const std::optional<DotFactors> factors = matrix_factors(
-      *nest.target, effective_body(nest, sides.stage), tensor.type, axis[0], axis[1]);
-  if (!factors) return infeasible(concat(nest.target->name, " multiplies no such matrices"));
-  sides.shape = find_matrix_shape(factors->atom->a, factors->atom->b, factors->atom->acc);
-  sides.atom = static_cast<int>(factors->atom - nest.target->atoms.data());
-  if (sides.shape == nullptr) {
-    return infeasible(concat("no kernel has words for ", factors->atom->name));
-  }
-  return sides;
+  return product_sides(nest, step);
 }
 
 absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {4, 4, 3, 3}));
-  ASSIGN_OR_RETURN(const MatrixSides sides, sides_of(nest, step));
+  ASSIGN_OR_RETURN(const ProductSides sides, sides_of(nest, step));
   const int64_t unit[3] = {sides.shape->m, sides.shape->n, sides.shape->k};
   Stage& s = nest.stages[sides.stage];
   for (int side = 0; side < 3; ++side) {
@@ -81,7 +46,7 @@ absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
       return infeasible(concat("tiles of ", points, " points are no multiple of ", unit[side],
                                " up to ", kMostTile));
     }
-    s.matrix_axes[side] = s.loops[sides.position[side]].parts[0].axis;
+    s.matrix_axes[side] = sides.axis[side];
   }
   const auto matrices = [&](int side) {
     return (step.numbers[side] + unit[side] - 1) / unit[side];
@@ -90,7 +55,7 @@ absl::Status apply_matrix_tile(Nest& nest, const Step& step) {
   if (4 * words > simt(*nest.target).register_bytes) {
     return infeasible(concat("an item needs ", words, " words of registers"));
   }
-  s.matrix = sides.atom;
+  s.matrix = static_cast<int>(sides.factors.atom - nest.target->atoms.data());
   for (const int side : {2, 0, 1}) {
     ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[side + 1]));
     RETURN_IF_ERROR(
@@ -115,7 +80,7 @@ std::vector<int64_t> sizes_of(int64_t unit, int64_t extent, int64_t most) {
 
 std::vector<Decision> matrix_tile_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
-  const absl::StatusOr<MatrixSides> sides = sides_of(nest, step);
+  const absl::StatusOr<ProductSides> sides = sides_of(nest, step);
   if (!sides.ok()) return domain;
   const Stage& s = nest.stages[sides->stage];
   const MatrixShape& shape = *sides->shape;

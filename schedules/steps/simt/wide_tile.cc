@@ -28,8 +28,7 @@ namespace {
 constexpr int64_t kMostFours = 4;          // of a group: what is worth trying
 
 struct WideSides {
-  int stage = -1, position[3] = {-1, -1, -1};  // of the loops along m, n, k
-  const MatrixShape* shape = nullptr;
+  ProductSides of;
   const Atom* atom = nullptr;
   int64_t columns = 8;                     // of which a tile has a multiple
 };
@@ -47,36 +46,17 @@ absl::StatusOr<int64_t> unit_of(const Nest& nest, int stage, const Expr& factor,
                            size == 2 ? ", nor along its side" : ", as single bytes must"));
 }
 
-absl::StatusOr<WideSides> wide_sides(const Nest& nest, const Step& step) {
+absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
   WideSides sides;
-  ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));
-  const Stage& s = nest.stages[sides.stage];
-  const Tensor& tensor = nest.program->tensors[s.tensor];
-  if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot ||
-      !s.axis_value.empty() || s.factored_axis >= 0 ||
-      tile_begin(s) < static_cast<int>(s.loops.size())) {
-    return infeasible(concat(s.name, " is no whole sum at the root"));
-  }
-  int axis[3];
-  for (int side = 0; side < 3; ++side) {
-    ASSIGN_OR_RETURN(sides.position[side], loop_position(s, step.names[side + 1]));
-    const Loop& loop = s.loops[sides.position[side]];
-    if (!is_plain(loop) || is_reduction(s, loop) != (side == 2)) {
-      return infeasible(concat(loop.name, " runs over no ", side == 2 ? "reduction" : "results"));
-    }
-    axis[side] = loop.parts[0].axis;
-  }
-  const std::optional<DotFactors> factors = matrix_factors(
-      *nest.target, effective_body(nest, sides.stage), tensor.type, axis[0], axis[1]);
-  if (!factors) return infeasible(concat(nest.target->name, " multiplies no such matrices"));
-  sides.shape = find_matrix_shape(factors->atom->a, factors->atom->b, factors->atom->acc);
-  sides.atom = wide_product(*nest.target, factors->atom->a, factors->atom->b, factors->atom->acc);
-  if (sides.shape == nullptr || sides.atom == nullptr) {
+  ASSIGN_OR_RETURN(sides.of, product_sides(nest, step));
+  const auto& [stage, position, axis, factors, shape] = sides.of;
+  sides.atom = wide_product(*nest.target, shape->a, shape->b, shape->acc);
+  if (sides.atom == nullptr) {
     return infeasible(concat(nest.target->name, " has no such instruction of four sub-groups"));
   }
   // Of rows there are 64, a multiple of either.
-  RETURN_IF_ERROR(unit_of(nest, sides.stage, factors->a, axis[0], axis[2]).status());
-  ASSIGN_OR_RETURN(sides.columns, unit_of(nest, sides.stage, factors->b, axis[1], axis[2]));
+  RETURN_IF_ERROR(unit_of(nest, stage, factors.a, axis[0], axis[2]).status());
+  ASSIGN_OR_RETURN(sides.columns, unit_of(nest, stage, factors.b, axis[1], axis[2]));
   return sides;
 }
 
@@ -84,21 +64,22 @@ int64_t row_of(const MatrixShape& shape) { return kWideRowBytes / size_of(shape.
 
 absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fours,
                            int64_t columns) {
-  const Stage& s = nest.stages[sides.stage];
+  const MatrixShape& shape = *sides.of.shape;
+  const Stage& s = nest.stages[sides.of.stage];
   const SimtTarget& target = simt(*nest.target);
-  const int64_t unit[3] = {kWideRows * fours, columns, row_of(*sides.shape)};
+  const int64_t unit[3] = {kWideRows * fours, columns, row_of(shape)};
   const bool fits = fours >= 1 && fours * kWideItems <= target.group_items && columns >= 8 &&
                     columns <= kWideColumns && columns % sides.columns == 0 &&
-                    (size_of(sides.shape->a) > 1 || columns <= 32 || columns % 16 == 0);
+                    (size_of(shape.a) > 1 || columns <= 32 || columns % 16 == 0);
   if (!fits) {
     return infeasible(concat("no group of ", fours, " x 4 sub-groups has ", columns, " columns"));
   }
   for (int side = 0; side < 3; ++side) {
-    const int64_t all = range_of(s, sides.position[side]);
+    const int64_t all = range_of(s, sides.of.position[side]);
     if (all % unit[side] == 0) continue;
     return infeasible(concat(all, " points are no multiple of ", unit[side]));
   }
-  const int64_t item = 4 * sides.shape->words(1, columns / sides.shape->n),
+  const int64_t item = 4 * shape.words(1, columns / shape.n),
                 group = item * fours * kWideItems;
   if (item <= target.register_bytes && group <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group needs ", group, " bytes of registers, an item ", item, ", of ",
@@ -107,29 +88,27 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
 
 absl::Status apply_wide_tile(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {4, 4, 2, 2}));
-  ASSIGN_OR_RETURN(const WideSides sides, wide_sides(nest, step));
+  ASSIGN_OR_RETURN(const WideSides sides, fours_of(nest, step));
   RETURN_IF_ERROR(check_numbers(nest, sides, step.numbers[0], step.numbers[1]));
-  Stage& s = nest.stages[sides.stage];
-  for (int side = 0; side < 3; ++side) {
-    s.matrix_axes[side] = s.loops[sides.position[side]].parts[0].axis;
-  }
+  const auto& [stage, position, axis, factors, shape] = sides.of;
+  Stage& s = nest.stages[stage];
+  std::copy_n(axis, 3, s.matrix_axes);
   s.matrix = static_cast<int>(sides.atom - nest.target->atoms.data());
   const std::vector<int64_t> tiles[3] = {
-      {step.numbers[0] * 4, sides.shape->m}, {step.numbers[1]}, {row_of(*sides.shape)}};
+      {step.numbers[0] * kWideSubGroups, shape->m}, {step.numbers[1]}, {row_of(*shape)}};
   for (const int side : {2, 0, 1}) {
-    ASSIGN_OR_RETURN(const int position, loop_position(s, step.names[side + 1]));
-    const int cuts = static_cast<int>(tiles[side].size());
-    RETURN_IF_ERROR(split_loop(nest, sides.stage, position, tiles[side], Tail::kCompose));
-    std::rotate(s.loops.begin() + position + cuts, s.loops.begin() + position + cuts + 1,
-                s.loops.end());
+    ASSIGN_OR_RETURN(const int at, loop_position(s, step.names[side + 1]));
+    RETURN_IF_ERROR(split_loop(nest, stage, at, tiles[side], Tail::kCompose));
+    const auto last = s.loops.begin() + at + static_cast<int>(tiles[side].size());
+    std::rotate(last, last + 1, s.loops.end());
     s.loops.back().kind = LoopKind::kUnroll;
   }
-  return check_legal(nest, sides.stage);
+  return check_legal(nest, stage);
 }
 
 std::vector<Decision> wide_tile_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
-  const absl::StatusOr<WideSides> sides = wide_sides(nest, step);
+  const absl::StatusOr<WideSides> sides = fours_of(nest, step);
   if (!sides.ok()) return domain;
   for (int64_t fours = 1; fours <= kMostFours; ++fours) {
     for (int64_t eights = 1; 8 * eights <= kWideColumns; ++eights) {
