@@ -6,6 +6,7 @@
 // constant; thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "schedules/targets/target.h"
@@ -55,6 +56,11 @@ struct Costs {
   double page_cycles;                      // of a miss in the first-level TLB, mostly hidden
   double overlap;                          // share of the smaller bounds that is not hidden
   double memory_cores;                     // that saturate the shared levels
+
+  // The share of what was touched that a cache has lost, which holds `touched` times its capacity.
+  double lost(double touched) const {
+    return std::clamp((touched - fits_below) / (lost_above - fits_below), 0.0, 1.0);
+  }
 };
 
 // Of the target's family.

@@ -50,8 +50,7 @@ class Traffic {
  private:
   // The share of what was touched that does not survive.
   double lost(double touched, double capacity) const {
-    const double beyond = touched / capacity - machine_.fits_below;
-    return std::clamp(beyond / (machine_.lost_above - machine_.fits_below), 0.0, 1.0);
+    return machine_.lost(touched / capacity);
   }
 
   double capacity(int boundary) const {

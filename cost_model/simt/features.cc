@@ -5,16 +5,11 @@
 
 #include "cost_model/cpu/analysis.h"
 #include "cost_model/cpu/features.h"
-#include "cost_model/cpu/processor.h"
 #include "cost_model/simt/launches.h"
 #include "schedules/targets/simt/simt_target.h"
 
 namespace lw::cost::simt {
 namespace {
-
-Nest as_processor(const Nest& nest) {
-  return cpu::as_on_processors(nest, lw::simt(*nest.target).launch_us);
-}
 
 double product_of_trips(const Stage& stage, int begin, int end) {
   double product = 1;

@@ -32,7 +32,7 @@ class Group {
   Group(const Nest& nest, const Nest& processor, const Analysis& analysis, const Analysis& walk,
         int root)
       : nest_(nest), processor_(processor), analysis_(analysis), walk_(walk),
-        target_(lw::simt(*nest.target)), root_index_(root), root_(analysis.stages[root]) {
+        target_(lw::simt(*nest.target)), root_(analysis.stages[root]) {
     launch_.stage = root_.stage;
     if (root_.parallel >= 0) launch_.groups = root_.tasks;
     for (int l = 0; l < root_.tile && shared_ < 0; ++l) {
@@ -396,9 +396,7 @@ class Group {
       at_once += wide.pieces * access * in_step * launch_.resident;
       bytes += moved - used;
     }
-    const Costs& costs = lw::costs(*nest_.target);
-    const double beyond = at_once * sharers / capacity - costs.fits_below;
-    const double lost = std::clamp(beyond / (costs.lost_above - costs.fits_below), 0.0, 1.0);
+    const double lost = costs(*nest_.target).lost(at_once * sharers / capacity);
     return bytes * launch_.groups * lost;
   }
 
@@ -423,9 +421,12 @@ class Group {
           (array.written ? written : read) += array.moved[b] * kLineBytes * workers;
         }
       }
-      const Once least = once(nest_, walk_, root_index_, static_cast<double>(caches[b].bytes));
-      if (caches[b].shared) read = std::max(read, least.read);
-      if (caches[b].shared) written = std::max(written, least.written);
+      if (caches[b].shared) {
+        const int root = static_cast<int>(&root_ - analysis_.stages.data());
+        const Once least = once(nest_, walk_, root, static_cast<double>(caches[b].bytes));
+        read = std::max(read, least.read);
+        written = std::max(written, least.written);
+      }
       fetched = read;                      // of the last: from memory
       const double units = caches[b + 1].shared ? 1 : target_.units;
       launch_.far_cycles[b] = (read / caches[b + 1].read_bytes_per_cycle +
@@ -457,7 +458,6 @@ class Group {
   const Analysis& analysis_;
   const Analysis& walk_;
   const SimtTarget& target_;
-  const int root_index_;
   const StageCost& root_;
   int shared_ = -1;                        // the root's loop that items share
   std::vector<Dealing> dealings_;          // by the analysis' stages
@@ -479,8 +479,12 @@ std::vector<Launch> launches(const Nest& nest, const Nest& processor, const Anal
   return list;
 }
 
+Nest as_processor(const Nest& nest) {
+  return cpu::as_on_processors(nest, lw::simt(*nest.target).launch_us);
+}
+
 std::vector<Launch> launches(const Nest& nest) {
-  const Nest processor = cpu::as_on_processors(nest, lw::simt(*nest.target).launch_us);
+  const Nest processor = as_processor(nest);
   return launches(nest, processor, analyze(processor));
 }
 

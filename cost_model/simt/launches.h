@@ -44,6 +44,8 @@ struct Launch {
 // `processor`: the nest on processors alike (cpu/processor.h), of which the analysis is; the target
 // is the nest's. REQUIRES: target.simd > 1.
 std::vector<Launch> launches(const Nest& nest, const Nest& processor, const Analysis& analysis);
+// What that is.
+Nest as_processor(const Nest& nest);
 // Of a nest that nobody has analysed yet.
 std::vector<Launch> launches(const Nest& nest);
 

@@ -19,9 +19,7 @@ void add(const Nest& nest, const StageCost& cost, Tensors* tensors) {
   const double workers = std::min<double>(std::max(1, nest.threads), cost.tasks);
   for (const Array& array : cost.arrays) {
     if (array.local) continue;
-    const Tensor& tensor = nest.program->tensors[array.tensor];
-    double whole = size_of(tensor.type);
-    for (const int64_t extent : tensor.shape) whole *= static_cast<double>(extent);
+    const double whole = static_cast<double>(bytes(nest.program->tensors[array.tensor]));
     Touched& touched = (*tensors)[array.tensor];
     const double all = std::min(whole, array.lines[0] * kLineBytes * workers);
     touched.bytes = std::max(touched.bytes, all);
@@ -40,9 +38,7 @@ Once once(const Nest& nest, const Analysis& analysis, int root, double cache_byt
   }
   double all = 0;
   for (const auto& [tensor, touched] : program) all += touched.bytes;
-  const Costs& machine = costs(*nest.target);
-  const double lost = std::clamp((all / cache_bytes - machine.fits_below) /
-                                     (machine.lost_above - machine.fits_below), 0.0, 1.0);
+  const double lost = costs(*nest.target).lost(all / cache_bytes);
   Once once;
   for (const auto& [tensor, touched] : launch) {
     if (touched.read) once.read += lost * touched.bytes;
