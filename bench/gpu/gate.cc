@@ -73,6 +73,11 @@ std::vector<double> predicted_registers(const Nest& nest) {
   return all;
 }
 
+absl::StatusOr<Assembled> assembled_kernel(const Kernel& kernel, const Target& target) {
+  ASSIGN_OR_RETURN(const SimtProgram program, ptx_program(kernel, target));
+  return assemble(program.source, program.options);
+}
+
 class Gate {
  public:
   explicit Gate(const GateOptions& options) : options_(options) {}
@@ -109,11 +114,8 @@ class Gate {
  private:
   void assemble_one(const Target& target, const Sample& drawn, const Kernel& kernel,
                     Tally* tally) {
-    const absl::StatusOr<SimtProgram> program = ptx_program(kernel, target);
     const double begin = now();
-    const absl::StatusOr<Assembled> assembled =
-        program.ok() ? assemble(program->source, program->options)
-                     : absl::StatusOr<Assembled>(program.status());
+    const absl::StatusOr<Assembled> assembled = assembled_kernel(kernel, target);
     if (!assembled.ok()) {
       ++tally->refused;
       std::fprintf(stderr, "%s\n", std::string(assembled.status().message()).c_str());
@@ -143,10 +145,8 @@ class Gate {
 
   void assemble_best(const Target& target, const Nest& nest, Tally* tally) {
     const absl::StatusOr<Kernel> kernel = lower(nest);
-    const absl::StatusOr<SimtProgram> program =
-        kernel.ok() ? ptx_program(*kernel, target) : absl::StatusOr<SimtProgram>(kernel.status());
-    if (!program.ok()) return;
-    const absl::StatusOr<Assembled> assembled = assemble(program->source, program->options);
+    if (!kernel.ok()) return;
+    const absl::StatusOr<Assembled> assembled = assembled_kernel(*kernel, target);
     if (!assembled.ok()) return;
     for (const Assembled::Facts& facts : assembled->facts) {
       tally->best += concat(tally->best.empty() ? "" : ",", facts.registers);

@@ -160,6 +160,13 @@ inline std::string replaced(std::string text, std::string_view from, std::string
   return text;
 }
 
+// The same, where there is something to replace.
+inline std::string altered(const std::string& text, const std::string& from,
+                           const std::string& to) {
+  EXPECT_NE(text.find(from), text.npos) << from;
+  return replaced(text, from, to);
+}
+
 inline std::string without_barriers(const std::string& text) {
   return replaced(text, "barrier\n", "\n");
 }

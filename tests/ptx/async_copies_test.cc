@@ -55,11 +55,6 @@ body {
 }
 )";
 
-std::string altered(const std::string& text, const std::string& from, const std::string& to) {
-  EXPECT_NE(text.find(from), text.npos) << from;
-  return replaced(text, from, to);
-}
-
 std::vector<float> sums(const std::vector<float>& x) {
   std::vector<float> y(128, 0);
   for (size_t i = 0; i < x.size(); ++i) y[i % 128] += x[i];

@@ -113,11 +113,6 @@ struct WideArguments {
   std::vector<void*> pointers() { return {a.data(), b.data(), c.data()}; }
 };
 
-std::string changed(const std::string& text, const std::string& from, const std::string& to) {
-  EXPECT_NE(text.find(from), text.npos) << from;
-  return replaced(text, from, to);
-}
-
 // What the emulator says; "wrong" of another result.
 std::string told(const std::string& text, ItemOrder::Kind order = ItemOrder::Kind::kShuffled) {
   const absl::StatusOr<Kernel> kernel = parse_kernel(text);
@@ -140,7 +135,7 @@ TEST(WideProducts, WhatIsRight) {
                                  std::pair("managed 0 0 swizzled", "managed 0 0"),
                                  std::pair("(64, 0, 0, 1)", "(1, 0, 0, 64)"),
                                  std::pair("t[1024*v11 + 16]", "t[1024*v11 + 32]")}) {
-    EXPECT_NE(hash(parse_kernel(changed(kWide, from, to)).value()), hash(kernel)) << to;
+    EXPECT_NE(hash(parse_kernel(altered(kWide, from, to)).value()), hash(kernel)) << to;
   }
   for (const auto order : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kDescending,
                            ItemOrder::Kind::kShuffled}) {
@@ -189,7 +184,7 @@ TEST(WideProducts, WhatComesTooEarlyIsSeen) {
       {"t[1024*v11 + 16]", "t[16*v2 + 16]", "part at"},
   };
   for (const Case& c : cases) {
-    const std::string said = told(changed(kWide, c.from, c.to));
+    const std::string said = told(altered(kWide, c.from, c.to));
     EXPECT_NE(said, "") << c.from << " -> " << c.to;
     EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.from << " -> " << c.to;
   }
@@ -215,20 +210,20 @@ TEST(WideProducts, WhatIsRefused) {
       {"      multiplied 1\n", "      if -v1 + 3 >= 0 {\nmultiplied 1\n}\n", "items may part"},
   };
   for (const Case& c : cases) {
-    const absl::StatusOr<Kernel> kernel = parse_kernel(changed(kWide, c.from, c.to));
+    const absl::StatusOr<Kernel> kernel = parse_kernel(altered(kWide, c.from, c.to));
     ASSERT_TRUE(kernel.ok()) << kernel.status() << c.to;
     const std::string said(verify(*kernel).message());
     EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.to;
   }
   for (const char* to : {"widemul r4, r5, r6, r7 += s[0] (64, 0, 0, 1)", "widemul += s[0] (1)"}) {
-    const std::string text = changed(kWide, "widemul r4, r5, r6, r7", to);
+    const std::string text = altered(kWide, "widemul r4, r5, r6, r7", to);
     EXPECT_FALSE(parse_kernel(text).ok()) << to;
   }
 }
 
 // Layouts that the interpreter of kernels takes and the instruction does not.
 TEST(WideProducts, LayoutsThatTheInstructionHasNot) {
-  const std::string rows = changed(kWide, "(64, 0, 0, 1)", "(32, 0, 0, 2)");
+  const std::string rows = altered(kWide, "(64, 0, 0, 1)", "(32, 0, 0, 2)");
   for (const char* target : {"nvidia_sm90a"}) {
     const absl::StatusOr<SimtProgram> program =
         ptx_program(parse_kernel(rows).value(), *find_target(target));

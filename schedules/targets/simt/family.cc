@@ -96,12 +96,12 @@ int units(const Target& target) { return std::max(2, simt(target).units); }
 // Where a machine says how many registers a unit has, an item's are that machine's own, and what it
 // needs besides its tile (addresses, counters, what is loaded next) is among them: ptxas spills tiles
 // that leave it less.
-constexpr int64_t kOtherRegisters = 400;   // bytes
+constexpr int64_t kOtherRegisterBytes = 400;
 
 RegisterFile registers(const Target& target) {
   const SimtTarget& t = simt(target);
-  const bool exact = t.unit_register_bytes > 0 && t.register_bytes > 2 * kOtherRegisters;
-  const int64_t tile = t.register_bytes - (exact ? kOtherRegisters : 0);
+  const bool exact = t.unit_register_bytes > 0 && t.register_bytes > 2 * kOtherRegisterBytes;
+  const int64_t tile = t.register_bytes - (exact ? kOtherRegisterBytes : 0);
   return {.vector_bytes = t.vector_bytes,
           .vectors = static_cast<int>(tile / t.vector_bytes),
           .fma = true,
