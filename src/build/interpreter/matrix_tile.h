@@ -8,6 +8,21 @@
 
 namespace lw {
 
+// An element of acc grows by the products of a row of `a` and a column of `b`, whose elements lie
+// `step` apart.
+inline void add_products(const MatrixShape& shape, const Lane* a, const Lane* b, int step,
+                         Lane* acc) {
+  if (!is_float(shape.acc)) {
+    int64_t sum = acc->integer;
+    for (int k = 0; k < shape.k; ++k) sum = add_wrapping(sum, a[k].integer * b[k * step].integer);
+    acc->integer = wrap(shape.acc, sum);
+    return;
+  }
+  double sum = 0;
+  for (int k = 0; k < shape.k; ++k) sum += a[k].number * b[k * step].number;
+  acc->number = round_to(shape.acc, acc->number + sum);
+}
+
 class MatrixTile {
  public:
   explicit MatrixTile(const MatrixShape& shape)
@@ -22,23 +37,9 @@ class MatrixTile {
   }
 
   void multiply() {
-    const bool floats = is_float(shape_.acc);
     for (int i = 0; i < shape_.m; ++i) {
       for (int j = 0; j < shape_.n; ++j) {
-        Lane& acc = acc_[i * shape_.n + j];
-        if (!floats) {
-          int64_t sum = acc.integer;
-          for (int k = 0; k < shape_.k; ++k) {
-            sum = add_wrapping(sum, a_[i * shape_.k + k].integer * b_[k * shape_.n + j].integer);
-          }
-          acc.integer = wrap(shape_.acc, sum);
-          continue;
-        }
-        double sum = 0;
-        for (int k = 0; k < shape_.k; ++k) {
-          sum += a_[i * shape_.k + k].number * b_[k * shape_.n + j].number;
-        }
-        acc.number = round_to(shape_.acc, acc.number + sum);
+        add_products(shape_, &a_[i * shape_.k], &b_[j], shape_.n, &acc_[i * shape_.n + j]);
       }
     }
   }

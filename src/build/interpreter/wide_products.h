@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/build/interpreter/execute.h"
 #include "src/build/interpreter/lanes.h"
+#include "src/build/interpreter/matrix_tile.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -30,19 +31,7 @@ class WideTile {
                         item % kMatrixItems / 4;
     for (int64_t lane = 0; lane < 2; ++lane) {
       const int64_t column = eight * shape_.n + item % 4 * 2 + lane;
-      Lane& sum = (*acc)[static_cast<size_t>(lane)];
-      const Lane *of_a = &a(row, 0), *of_b = &b(column, 0);
-      if (is_float(shape_.acc)) {
-        double products = 0;
-        for (int k = 0; k < shape_.k; ++k) products += of_a[k].number * of_b[k].number;
-        sum.number = round_to(shape_.acc, sum.number + products);
-      } else {
-        int64_t products = sum.integer;
-        for (int k = 0; k < shape_.k; ++k) {
-          products = add_wrapping(products, of_a[k].integer * of_b[k].integer);
-        }
-        sum.integer = wrap(shape_.acc, products);
-      }
+      add_products(shape_, &a(row, 0), &b(column, 0), 1, &(*acc)[static_cast<size_t>(lane)]);
     }
   }
 
