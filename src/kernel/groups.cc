@@ -61,7 +61,7 @@ class GroupWalk {
   }
 
   std::string op(const Stmt& s, const std::string& path) {
-    if (is_barrier(s.op) || s.op == Op::kCommit) {
+    if (is_barrier(s.op) || s.op == Op::kCommit || s.op == Op::kBoxCopy) {
       const std::string_view word = word_of(s);
       if (!in_group_) {
         return concat(path, " ", word, ": a ", word, " must stand in a parallel loop");
@@ -83,8 +83,10 @@ class GroupWalk {
         return concat(path, " ", word, ": ", items_, " items make no sub-groups of ", sub_group);
       }
     }
-    if (s.buffer < 0 || has_blocks_) return "";
-    const Buffer& b = kernel_.buffers[s.buffer];
+    const Block* const box = box_of(s);
+    const int buffer = box != nullptr ? box->dst.buffer : s.buffer;
+    if (buffer < 0 || has_blocks_) return "";
+    const Buffer& b = kernel_.buffers[buffer];
     if (b.scope != Scope::kManaged) return "";
     if (!in_group_) return path + ": " + b.name + " is a group's, and no group is here";
     if (b.memory != 0) return path + ": " + b.name + ": a group has memory 0 alone";

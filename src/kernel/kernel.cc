@@ -44,6 +44,7 @@ uint64_t hash_affine(uint64_t hash, const Affine& a) {
 }
 
 uint64_t hash_list(uint64_t hash, const std::vector<Stmt>& list);
+uint64_t hash_block(uint64_t hash, const Block& block);
 
 // What the fields of a statement's text say.
 uint64_t hash_op(uint64_t hash, const Stmt& s) {
@@ -81,6 +82,9 @@ uint64_t hash_op(uint64_t hash, const Stmt& s) {
           for (const int64_t stride : view.strides) hash = hash_combine(hash, stride);
         }
         for (const int64_t extent : s.block->extents) hash = hash_combine(hash, extent);
+        break;
+      case Field::kBox:
+        if (s.block != nullptr) hash = hash_block(hash, *s.block);
         break;
       case Field::kStored: case Field::kMask: case Field::kIndices:  // with the place
       case Field::kNonTemporal: case Field::kReduce:                 // above

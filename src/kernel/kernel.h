@@ -161,8 +161,13 @@ enum class Op : uint8_t {
   kCommit,                                 // ends a set of an item's stores that go on their way
   kLanded,                                 // all sets but the newest `integer` of each item are in
                                            // memory; then as a kBarrier
+  kBoxCopy,                                // a box of a tensor that nobody writes goes on its way to
+                                           // the group's memory, as the first item's stores do, whose
+                                           // sets it belongs to: `block`, a kCopy of one type, of
+                                           // which each extent has a clip: where one leaves a
+                                           // position out it is 0
 };
-inline constexpr int kOps = static_cast<int>(Op::kLanded) + 1;  // the last; rows: kernel/ops.cc
+inline constexpr int kOps = static_cast<int>(Op::kBoxCopy) + 1;  // the last; rows: kernel/ops.cc
 
 // Elements buffer[index + sum of position[d] * strides[d]] over the positions of a block's box.
 struct View {
@@ -263,7 +268,7 @@ struct Stmt {
   int64_t integer = 0;
   std::vector<int> many;                   // kTranspose, kInterleave, kMatrix..., kWideProduct
 
-  std::shared_ptr<const Block> block;      // kBlock, kWideProduct
+  std::shared_ptr<const Block> block;      // kBlock, kWideProduct, kBoxCopy
 };
 
 // Sets of an item's stores that may be on their way.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/expr/scalar.h"
+#include "src/kernel/blocks.h"
 
 namespace lw {
 namespace {
@@ -144,6 +145,21 @@ const char* wide_product(O o) {
   return nullptr;
 }
 
+// What a machine's engine asks of sizes, strides and alignment is its printer's to refuse.
+const char* box_copy(O o) {
+  if (o.s.block == nullptr || o.s.block->op != BlockOp::kCopy) return "copies no box";
+  const Block& box = *o.s.block;
+  if (const char* defect = block_defect(o.kernel, box)) return defect;
+  const Buffer &to = o.kernel.buffers[box.dst.buffer], &from = o.kernel.buffers[box.srcs[0].buffer];
+  const bool tensor = box.clips.size() == box.extents.size() && box.pads && box.integer == 0 &&
+                      unclipped_source(box).index.is_constant();
+  return first({unless(to.scope == Scope::kManaged && to.type == from.type,
+                       "a box goes to a group's memory, as it is"),
+                unless(is_constant(from), "others write the box's tensor"),
+                unless(tensor, "a box is of a tensor that begins where it does for all, each of its "
+                               "extents clipped, and 0 elsewhere")});
+}
+
 const char* dot(O o) {
   const Register &dst = o.dst(), &a = o.src(0), &b = o.src(1);
   const auto fits = [&](Type type) {
@@ -280,6 +296,7 @@ constexpr OpRow kOpRows[kOps] = {
     {Op::kLanded, "landed", false, 0, {kSlid}, [](O o) {
       return unless(o.s.integer >= 0 && o.s.integer <= kMostOnTheirWay, "sets that cannot be");
     }},
+    {Op::kBoxCopy, "boxcopy", false, 0, {kBox}, box_copy},
 };
 static_assert(in_order(kOpRows));
 

@@ -27,6 +27,7 @@ enum class Field : uint8_t {
   kMany, kBlock, kGiven,                   // r1, r2; r1 -> r2; -> r1, r2: `many`, sources and
                                            // destinations
   kFactors,                                // a[64*v0] (64, 0, 0, 1), b[0] (0, 4096, 1, 64) over ...
+  kBox,                                    // `block`, as of a statement that is one
 };
 
 // A statement whose registers and buffer exist.
@@ -59,6 +60,14 @@ const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s);
 // Where a kWideProduct's factors lie; of others nothing.
 std::span<const View> factors_of(const Stmt& s);
 
+// Whether nobody writes it while the kernel's body runs.
+inline bool is_constant(const Buffer& buffer) {
+  return (buffer.scope == Scope::kArgument && !buffer.written) || buffer.scope == Scope::kPacked;
+}
+
+// What a kBoxCopy copies; of others null.
+inline const Block* box_of(const Stmt& s) { return is_op(s, Op::kBoxCopy) ? s.block.get() : nullptr; }
+
 // Those of `many` that the statement writes (of a kMatrixProduct, its operands too).
 std::span<const int> written_of_many(const Stmt& s);
 
@@ -78,6 +87,10 @@ void visit_buffers(const Stmt& s, const auto& visit) {
   if (s.kind != Stmt::Kind::kOp) return;
   if (s.buffer >= 0 && s.op != Op::kPrefetch) visit(s.buffer, s.op == Op::kStore);
   for (const View& view : factors_of(s)) visit(view.buffer, false);
+  if (const Block* box = box_of(s); box != nullptr) {
+    visit(box->srcs[0].buffer, false);
+    visit(box->dst.buffer, true);
+  }
 }
 
 // "fma"; of kUnary and kBinary, the name of the statement's ExprOp.

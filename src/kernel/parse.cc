@@ -237,6 +237,7 @@ class Parser {
       int_stmt(&s);
     } else if (const BlockRow* row = block_row(peek_word()); row != nullptr) {
       s.kind = Stmt::Kind::kBlock;
+      expect(row->word);
       s.block = std::make_shared<const Block>(block_of(*row));
     } else {
       op(&s);
@@ -292,7 +293,6 @@ class Parser {
   Block block_of(const BlockRow& row) {
     Block block;
     block.op = row.op;
-    expect(row.word);
     if (block.op == BlockOp::kReduce) block.reduce = reduction();
     if (computes(block.op)) block.expr_op = operation(word());
     block.dst = view();
@@ -436,6 +436,9 @@ class Parser {
         many(s);
         break;
       case Field::kFactors: s->block = std::make_shared<const Block>(factors()); break;
+      case Field::kBox:
+        s->block = std::make_shared<const Block>(block_of(row_of(BlockOp::kCopy)));
+        break;
     }
   }
 

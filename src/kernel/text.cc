@@ -254,6 +254,9 @@ class Printer {
         view(", ", s.block->srcs[1]);
         integers(" over ", s.block->extents, ", ");
         break;
+      case Field::kBox:
+        if (s.block != nullptr) views_and_box(*s.block);
+        break;
     }
   }
 
@@ -278,6 +281,11 @@ class Printer {
     } else if (computes(block.op)) {
       append(&text_, " ", op_name(block.expr_op));
     }
+    views_and_box(block);
+  }
+
+  void views_and_box(const Block& block) {
+    const BlockRow& row = row_of(block.op);
     view(" ", block.dst);
     text_ += block.accumulate ? " +=" : " =";
     if (row.sources == 0) append(&text_, " ", block.integer);

@@ -273,6 +273,18 @@ class Verifier {
     if (!defined_[i]) fail("r" + std::to_string(i) + " is used before it is defined");
     return defined_[i];
   }
+  bool there(const std::shared_ptr<const Block>& block) {
+    if (!require(block != nullptr, "no block")) return false;
+    if (const char* defect = block_defect(kernel_, *block)) {
+      fail(defect);
+      return false;
+    }
+    const auto views = views_of(*block);
+    return std::all_of(block->clips.begin(), block->clips.end(),
+                       [&](const Clip& clip) { return known(clip.first); }) &&
+           std::all_of(views.begin(), views.end(),
+                       [&](const View* view) { return known(view->index); });
+  }
   // Whether what a statement's field names exists, and is defined where it is read.
   bool there(const Stmt& s, Field field) {
     const auto readable = [&](int i) { return source(i); };
@@ -301,6 +313,7 @@ class Verifier {
                  known(view.index);
         });
       }
+      case Field::kBox: return there(s.block);
       case Field::kNone: case Field::kConstant: case Field::kStride: case Field::kNonTemporal:
       case Field::kLocality: case Field::kReduce: case Field::kOnItsWay:
         return true;
@@ -321,6 +334,11 @@ class Verifier {
     for (const View& view : factors_of(s)) {
       if (checked_ != Checked::kAll) continue;
       bounds(view.index, reach_of(*s.block, view), kernel_.buffers[view.buffer]);
+    }
+    if (const Block* box = box_of(s); box != nullptr) {
+      const bool packed = kernel_.buffers[box->srcs[0].buffer].scope == Scope::kPacked;
+      require(!in_prepack_ || !packed, "others write the box's tensor");
+      touched(*box);
     }
     if (row.gives) define(s.dst, asserted(s), from_data(s));
     for (const int written : written_of_many(s)) define(written, std::nullopt, false);
@@ -365,18 +383,16 @@ class Verifier {
   }
 
   void block(const Stmt& s) {
-    if (!require(s.block != nullptr, "no block")) return;
-    const Block& block = *s.block;
-    path_ += " " + std::string(row_of(block.op).word);
+    if (s.block != nullptr) path_ += " " + std::string(row_of(s.block->op).word);
     require(!in_parallel_, "a block must not stand in a parallel loop");
-    if (const char* defect = block_defect(kernel_, block)) return fail(defect);
-    if (checked_ == Checked::kAll) writable(kernel_.buffers[block.dst.buffer]);
-    for (const Clip& clip : block.clips) {
-      if (!known(clip.first)) return;
-    }
+    if (there(s.block)) touched(*s.block);
+  }
+
+  // What a block reads and writes.
+  void touched(const Block& block) {
+    if (checked_ != Checked::kAll) return;
+    writable(kernel_.buffers[block.dst.buffer]);
     for (const View* view : views_of(block)) {
-      if (!known(view->index)) return;
-      if (checked_ != Checked::kAll) continue;
       const Buffer& b = kernel_.buffers[view->buffer];
       if (view != &block.dst && !block.clips.empty()) {
         const Unclipped whole = unclipped_source(block);

@@ -12,6 +12,7 @@
 #include "src/build/interpreter/lanes.h"
 #include "src/build/interpreter/lockstep.h"
 #include "src/build/interpreter/matrix_tile.h"
+#include "src/build/interpreter/sets.h"
 #include "src/build/interpreter/wide_products.h"
 #include "src/expr/element.h"
 #include "src/expr/scalar.h"
@@ -289,22 +290,15 @@ class Activation {
 
   // ---------------------------------------------------------------------------- memory
 
-  struct OnItsWay {
-    const Stmt* stmt;
-    int64_t index;
-    Lane value;
-  };
-
-  // Whether the statement may touch the element of its buffer.
-  bool allowed(const Stmt& s, int64_t index, bool write, bool changes = false,
-               ExecutionWatch::Way way = ExecutionWatch::Way::kNone) const {
-    if (watch_ != nullptr) return watch_->access({s, s.buffer, index, write, changes, way});
-    CHECK(inside(s, index));
+  // Whether the access may be done.
+  bool allowed(const ExecutionWatch::Access& access) const {
+    if (watch_ != nullptr) return watch_->access(access);
+    CHECK(inside(access.buffer, access.element));
     return true;
   }
 
-  bool inside(const Stmt& s, int64_t index) const {
-    return index >= 0 && index < kernel_.buffers[s.buffer].elements;
+  bool inside(int buffer, int64_t index) const {
+    return index >= 0 && index < kernel_.buffers[buffer].elements;
   }
 
   Lane element(int buffer, int64_t index) const {
@@ -312,26 +306,27 @@ class Activation {
     if (is_float(type)) return {.number = load_element(type, bases_[buffer], index)};
     return {.integer = load_integer(type, bases_[buffer], index)};
   }
-  Lane read(const Stmt& s, int64_t index) const {
-    return allowed(s, index, false) ? element(s.buffer, index) : Lane{.integer = 0};
+  Lane read(const Stmt& s, int buffer, int64_t index) const {
+    return allowed({s, buffer, index, false, false}) ? element(buffer, index)
+                                                     : Lane{.integer = 0};
   }
 
-  void write(const Stmt& s, int64_t index, Lane lane,
-             ExecutionWatch::Way way = ExecutionWatch::Way::kNone) {
-    const Type type = kernel_.buffers[s.buffer].type;
+  void write(const Sets::Element& to, Way way = Way::kNone) {
+    const auto& [stmt, buffer, index, lane] = to;
+    const Type type = kernel_.buffers[buffer].type;
     std::byte value[sizeof(int64_t)];
     if (is_float(type)) store_element(type, value, 0, lane.number);
     else store_integer(type, value, 0, lane.integer);
     const size_t size = static_cast<size_t>(size_of(type));
-    const auto there = [&] { return bases_[s.buffer] + index * size_of(type); };
-    const bool changes =
-        watch_ != nullptr && (!inside(s, index) || std::memcmp(there(), value, size) != 0);
-    if (allowed(s, index, true, changes, way)) std::memcpy(there(), value, size);
+    const auto there = [&] { return bases_[buffer] + index * size_of(type); };
+    const auto holds = [&] { return inside(buffer, index) && !std::memcmp(there(), value, size); };
+    const bool changes = watch_ != nullptr && !holds();
+    if (allowed({*stmt, buffer, index, true, changes, way})) std::memcpy(there(), value, size);
   }
 
   Lane load(const Stmt& s, int64_t index, size_t l) const {
     if (s.mask >= 0 && registers_[s.mask][l].integer == 0) return {.integer = 0};  // and 0.0's bits
-    return read(s, index + (s.indices >= 0 ? registers_[s.indices][l].integer : 0));
+    return read(s, s.buffer, index + (s.indices >= 0 ? registers_[s.indices][l].integer : 0));
   }
 
   void store(const Stmt& s) {
@@ -340,25 +335,30 @@ class Activation {
     for (size_t l = 0; l < src.size(); ++l) {
       if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
       const int64_t at = index + static_cast<int64_t>(l) * s.stride;
-      if (!s.on_its_way) write(s, at, src[l]);
-      else if (allowed(s, at, true, true, Way::kBegins)) sets_.back().push_back({&s, at, src[l]});
+      if (s.on_its_way) send({&s, s.buffer, at, src[l]});
+      else write({&s, s.buffer, at, src[l]});
     }
   }
 
-  // As late as may be: what is touched too early shows.
-  void commit(const Stmt&) { sets_.emplace_back(); }
+  void send(const Sets::Element& to) {
+    if (allowed({*to.stmt, to.buffer, to.index, true, true, Way::kBegins})) sets_.add(to);
+  }
+  void copy_box(const Stmt& s) {
+    if (item_ != 0) return;
+    const auto send_from = [&](int64_t to, std::optional<int64_t> from) {
+      const Lane zero = {.integer = 0};
+      send({&s, s.block->dst.buffer, to,
+            from.has_value() ? read(s, s.block->srcs[0].buffer, *from) : zero});
+    };
+    visit_box(*s.block, [this](const Affine& a) { return value(a); }, send_from);
+  }
+  void commit(const Stmt&) { sets_.commit(); }
   void land(const Stmt& s) {
-    while (static_cast<int64_t>(sets_.size()) - 1 > s.integer) {
-      for (const OnItsWay& store : sets_.front()) {
-        write(*store.stmt, store.index, store.value, Way::kEnds);
-      }
-      sets_.pop_front();
-    }
+    sets_.land(s.integer, [this](const Sets::Element& to) { write(to, Way::kEnds); });
   }
   void expect_landed() const {
-    for (const std::vector<OnItsWay>& set : sets_) {
-      if (watch_ != nullptr && !set.empty()) return watch_->never_landed(*set[0].stmt);
-    }
+    const Stmt* const sent = sets_.outstanding();
+    if (watch_ != nullptr && sent != nullptr) watch_->never_landed(*sent);
   }
 
   Placed placed(const Block& block, const View& view) const {
@@ -464,6 +464,7 @@ class Activation {
         {Op::kMultiplied, nullptr},
         {Op::kCommit, nullptr, &Activation::commit},
         {Op::kLanded, nullptr, &Activation::land},
+        {Op::kBoxCopy, nullptr, &Activation::copy_box},
     };
     static_assert(in_order(kRuns));
     const OpRun& row = kRuns[static_cast<int>(s.op)];
@@ -485,7 +486,7 @@ class Activation {
   std::vector<int64_t> variables_;
   std::vector<Lanes> registers_;
   Lanes made_;                             // a register's lanes until all are made
-  std::deque<std::vector<OnItsWay>> sets_ = {{}};  // the last is not yet committed
+  Sets sets_;
 };
 
 }  // namespace

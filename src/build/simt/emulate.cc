@@ -112,7 +112,7 @@ class RaceDetector : public ExecutionWatch {
   void never_landed(const Stmt& store) override {
     now_.stmt = numbers_.at(&store);
     fail(concat("what ", paths_[now_.stmt], " '", text_of(store), "' ",
-                store.op == Op::kStore ? "stores" : "multiplies", " is on its way where group ",
+                store.op == Op::kWideProduct ? "multiplies" : "stores", " is on its way where group ",
                 now_.group, " ends"));
   }
   void diverged(const Stmt& branch, int64_t one, int64_t other) override {

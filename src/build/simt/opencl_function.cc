@@ -338,6 +338,7 @@ class Function {
       case Op::kTranspose: return transpose(s);
       case Op::kMatrixProduct: case Op::kMatrixParts: case Op::kWideProduct: case Op::kMultiplied:
         return fail("there are no products of matrices");
+      case Op::kBoxCopy: return fail("nothing copies boxes");
       default: break;
     }
     const Register& dst = kernel_.registers[s.dst];

@@ -13,11 +13,6 @@ bool is_whole(const Stmt& s, int lanes) {
   return s.mask < 0 && s.indices < 0 && (s.stride == 1 || lanes == 1);
 }
 
-// Nobody writes it while the kernel's body runs.
-bool is_constant(const Buffer& buffer) {
-  return (buffer.scope == Scope::kArgument && !buffer.written) || buffer.scope == Scope::kPacked;
-}
-
 bool may_go(const Kernel& kernel, const Stmt& load, const Stmt& store) {
   const Buffer &from = kernel.buffers[load.buffer], &to = kernel.buffers[store.buffer];
   const int lanes = kernel.registers[load.dst].lanes;
