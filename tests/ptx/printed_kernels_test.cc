@@ -138,13 +138,13 @@ constexpr const char* kWideProducts[] = {
     })"};
 
 struct PrintedTally {
-  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0;
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0, boxes = 0;
   int assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
-                "%d of them of four sub-groups, %d of rows, %d of copies on their way, "
+                "%d of them of four sub-groups, %d of rows, %d of copies on their way, %d of boxes, "
                 "%d assembled, %d of them spill\n",
-                programs, kernels, groups, matrices, wide, rows, rings, assembled, spilled);
+                programs, kernels, groups, matrices, wide, rows, rings, boxes, assembled, spilled);
   }
 };
 
@@ -168,6 +168,7 @@ class Printed {
       tally_.matrices += wide || has_op(drawn->kernel.body, Op::kMatrixProduct);
       tally_.rows += has_op(drawn->kernel.body, Op::kMatrixParts);
       tally_.rings += has_op(drawn->kernel.body, Op::kLanded);
+      tally_.boxes += has_op(drawn->kernel.body, Op::kBoxCopy);
       hold_kernel(held, *target, *drawn);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -262,6 +263,7 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
   }
   EXPECT_GT(printed.tally().wide, 0);
   EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
+  EXPECT_GT(printed.tally().boxes, 0);
   EXPECT_GT(printed.tally().rings, 0);
 }
 

@@ -32,6 +32,21 @@ class DeviceBytes {
   std::vector<std::byte> all_;
 };
 
+// What a driver would encode.
+inline PtxTensorMap tensor_map_at(const SimtProgram::TensorMap& map, const std::byte* buffer) {
+  PtxTensorMap asked;
+  asked.type = static_cast<uint8_t>(map.element_bytes == 8 ? 4 : map.element_bytes / 2);
+  asked.rank = static_cast<uint8_t>(map.sizes.size());
+  asked.swizzle = map.swizzled ? 3 : 0;
+  asked.address = reinterpret_cast<uint64_t>(buffer) + static_cast<uint64_t>(map.offset);
+  for (size_t d = 0; d < map.sizes.size(); ++d) {
+    asked.dims[d] = static_cast<uint64_t>(map.sizes[d]);
+    asked.box[d] = static_cast<uint16_t>(map.box[d]);
+    if (d > 0) asked.strides[d - 1] = static_cast<uint64_t>(map.strides[d - 1]);
+  }
+  return asked;
+}
+
 // Runs the launches of a program, once the prepack's; arguments: inputs, then outputs. Fails as the
 // interpreter does.
 inline absl::Status run_printed(const SimtProgram& program, void* const* arguments,
@@ -60,7 +75,12 @@ inline absl::Status run_printed(const SimtProgram& program, void* const* argumen
                             : p.kind == Kind::kWorkspace ? true
                                                          : prepack;
       memory.push_back(buffer.memory(writable));
-      asked.parameters.push_back(ptx_pointer(buffer.data()));
+      if (!p.map.has_value()) {
+        asked.parameters.push_back(ptx_pointer(buffer.data()));
+        continue;
+      }
+      ASSIGN_OR_RETURN(std::string map, encode_tensor_map(tensor_map_at(*p.map, buffer.data())));
+      asked.parameters.push_back(std::move(map));
     }
     return interpret_ptx(module, asked, memory, options);
   };

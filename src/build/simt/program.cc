@@ -1,5 +1,7 @@
 #include "src/build/simt/program.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
@@ -14,11 +16,17 @@ using Kind = SimtProgram::Parameter::Kind;
 constexpr std::string_view kKinds[] = {"argument", "workspace", "packed"};
 constexpr int kVersion = 1;
 
+Json to_json(const SimtProgram::TensorMap& map) {
+  return {{"element_bytes", map.element_bytes}, {"offset", map.offset}, {"sizes", map.sizes},
+          {"strides", map.strides}, {"box", map.box}, {"swizzled", map.swizzled}};
+}
+
 Json to_json(const SimtProgram::Launch& launch) {
   Json parameters = Json::array();
   for (const SimtProgram::Parameter& parameter : launch.parameters) {
     Json one = {{"kind", kKinds[static_cast<int>(parameter.kind)]}};
     if (parameter.kind == Kind::kArgument) one["slot"] = parameter.slot;
+    if (parameter.map.has_value()) one["tensor_map"] = to_json(*parameter.map);
     parameters.push_back(std::move(one));
   }
   Json json = {{"kernel", launch.kernel},
@@ -66,6 +74,21 @@ class Fields {
     if (!value->is_boolean()) return fail(name, "must be true or false"), false;
     return value->get<bool>();
   }
+  std::vector<int64_t> integers(const char* name, int64_t least) {
+    std::vector<int64_t> values;
+    const Json* list = find(name);
+    if (list == nullptr) return values;
+    const auto is_one = [least](const Json& value) {
+      return value.is_number_integer() && value.get<int64_t>() >= least &&
+             !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
+    };
+    if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_one)) {
+      fail(name, concat("must be a list of integers, each at least ", least));
+      return values;
+    }
+    for (const Json& value : *list) values.push_back(value.get<int64_t>());
+    return values;
+  }
   // `read(fields, element)` for each object of a list.
   template <class Read>
   void list(const char* name, const Read& read) {
@@ -101,6 +124,24 @@ class Fields {
   std::string* const error_;
 };
 
+SimtProgram::TensorMap read_map(Fields& fields) {
+  SimtProgram::TensorMap map;
+  map.element_bytes = static_cast<int>(std::min<int64_t>(fields.integer("element_bytes", 1), 9));
+  map.offset = fields.integer("offset", 0);
+  map.sizes = fields.integers("sizes", 1);
+  map.strides = fields.integers("strides", 0);
+  map.box = fields.integers("box", 1);
+  map.swizzled = fields.boolean("swizzled");
+  const size_t rank = map.sizes.size();
+  const bool whole = rank >= 1 && rank <= 5 && map.box.size() == rank &&
+                     map.strides.size() == rank - 1;
+  if (!whole) fields.fail("sizes", "of a tensor map: 1 to 5, as many of `box`, one less of `strides`");
+  if (map.element_bytes > 8 || (map.element_bytes & (map.element_bytes - 1)) != 0) {
+    fields.fail("element_bytes", "must be 1, 2, 4 or 8");
+  }
+  return map;
+}
+
 SimtProgram::Launch read_launch(Fields& fields, size_t arguments) {
   SimtProgram::Launch launch;
   launch.kernel = fields.text("kernel");
@@ -118,6 +159,7 @@ SimtProgram::Launch read_launch(Fields& fields, size_t arguments) {
       if (slot >= static_cast<int64_t>(arguments)) return one.fail("slot", "is no argument");
       parameter.slot = static_cast<int>(slot);
     }
+    one.object("tensor_map", [&](Fields& map) { parameter.map = read_map(map); });
     launch.parameters.push_back(parameter);
   });
   return launch;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +17,22 @@ inline constexpr std::string_view kOpenClArchitecture = "opencl";
 inline constexpr std::string_view kNvidiaArchitecture = "nvidia";
 
 struct SimtProgram {
-  // A kernel's parameter: a buffer, from its first byte.
+  // What a driver makes a tensor map of (cuTensorMapEncodeTiled): a tensor in a buffer, and the boxes
+  // that are copied of it. Dimensions are the innermost first.
+  struct TensorMap {
+    int element_bytes = 1;
+    int64_t offset = 0;                    // bytes into the buffer
+    std::vector<int64_t> sizes;            // elements
+    std::vector<int64_t> strides;          // bytes, of all dimensions but the first
+    std::vector<int64_t> box;              // elements
+    bool swizzled = false;                 // in rows of 128 bytes, which it has
+    bool operator==(const TensorMap&) const = default;
+  };
+  // A kernel's parameter: a buffer, from its first byte, or a map of a tensor in it.
   struct Parameter {
     enum class Kind : uint8_t { kArgument, kWorkspace, kPacked } kind = Kind::kArgument;
     int slot = 0;                          // kArgument: its position among the program's
+    std::optional<TensorMap> map = std::nullopt;
     bool operator==(const Parameter&) const = default;
   };
   // One after the other, on a queue in order: each sees what those before it wrote.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/message.h"
+#include "src/build/simt/ptx/ptx_boxes.h"
 #include "src/build/simt/ptx/ptx_entry.h"
 #include "src/build/simt/ptx/ptx_memory.h"
 #include "src/kernel/ops.h"
@@ -13,13 +14,39 @@ using Parameter = SimtProgram::Parameter;
 
 void PtxBuffers::find_used(const std::vector<Stmt>& list) {
   for (const Stmt& s : list) {
-    visit_buffers(s, [this](int buffer, bool write) {
-      used_.insert(buffer);
-      if (write) written_.insert(buffer);
-    });
+    if (const Block* box = box_of(s); box != nullptr) {
+      used_.insert(box->dst.buffer);
+      find_map(s);
+    } else {
+      visit_buffers(s, [this](int buffer, bool write) {
+        used_.insert(buffer);
+        if (write) written_.insert(buffer);
+      });
+    }
     find_used(s.body);
     find_used(s.otherwise);
   }
+}
+
+void PtxBuffers::find_map(const Stmt& copy) {
+  const absl::StatusOr<SimtProgram::TensorMap> map = tensor_map_of(kernel_, *copy.block);
+  if (!map.ok()) {
+    refused_.Update(map.status());
+    return;
+  }
+  const Buffer& from = kernel_.buffers[copy.block->srcs[0].buffer];
+  const bool packed = from.scope == Scope::kPacked;
+  const Parameter parameter = {packed ? Parameter::Kind::kPacked : Parameter::Kind::kArgument,
+                               packed ? 0 : from.slot, *map};
+  const auto known = std::find(maps_.begin(), maps_.end(), parameter);
+  map_of_[&copy] = static_cast<size_t>(known - maps_.begin());
+  if (known == maps_.end()) maps_.push_back(parameter);
+}
+
+PtxBuffers::Box PtxBuffers::box(const Stmt& copy) {
+  const size_t number = map_of_.at(&copy);
+  return {map_starts_[number], box_bytes(*maps_[number].map),
+          linear_place(copy.block->dst.buffer, copy.block->dst.index)};
 }
 
 std::string PtxBuffers::parameters(const std::vector<Stmt>& body, SimtProgram::Launch* launch) {
@@ -60,6 +87,15 @@ std::string PtxBuffers::parameters(const std::vector<Stmt>& body, SimtProgram::L
             aligned_bytes(buffer.offset + buffer.elements * size_of(buffer.type)));
         break;
     }
+  }
+  for (const Parameter& map : maps_) {
+    const size_t number = launch->parameters.size();
+    launch->parameters.push_back(map);
+    text += concat(number == 0 ? "" : ", ", ".param .align 64 .b8 p", number, "[128]");
+    const std::string place = code_.wide(), generic = code_.wide();
+    code_.line("mov.b64 ", place, ", p", number);
+    code_.line("cvta.param.u64 ", generic, ", ", place);
+    map_starts_.push_back(generic);
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include "src/build/simt/ptx/ptx_lanes.h"
 #include "src/build/simt/ptx/ptx_matrix.h"
 #include "src/build/simt/ptx/ptx_memory.h"
+#include "src/build/simt/ptx/ptx_sets.h"
 #include "src/build/simt/ptx/ptx_values.h"
 #include "src/build/simt/ptx/ptx_wide.h"
 #include "src/build/simt/ranges.h"
@@ -27,7 +28,8 @@ class EntryText {
  public:
   EntryText(const Kernel& kernel, const Target& target)
       : kernel_(kernel), target_(simt(target)), lanes_(kernel, &code_), addresses_(kernel, &code_),
-        buffers_(kernel, &code_, &addresses_), ranges_(kernel), reads_(kernel.registers.size()) {}
+        buffers_(kernel, &code_, &addresses_), sets_(&code_), ranges_(kernel),
+        reads_(kernel.registers.size()) {}
 
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements,
@@ -49,6 +51,8 @@ class EntryText {
     count_reads(body);
     std::string text = concat("\n.visible .entry ", name, "(");
     text += buffers_.parameters(body, launch);
+    RETURN_IF_ERROR(buffers_.refused());
+    begin_sets(body, launch);
     text += concat(")\n.maxntid ", items_, ", 1, 1\n.minnctapersm 1\n{\n");
     for (const Stmt& s : before) integer(s);
     if (grid) special(statements[0].var, "%ctaid.x", statements[0].count);
@@ -69,9 +73,49 @@ class EntryText {
     for (const Stmt& s : list) {
       visit_read(s, [this](int reg) { ++reads_[reg]; });
       wide_ = wide_ || is_op(s, Op::kWideProduct);
+      stores_ = stores_ || (is_op(s, Op::kStore) && is_shared(s.buffer));
+      sends_ = sends_ || (is_op(s, Op::kStore) && s.on_its_way);
       count_reads(s.body);
       count_reads(s.otherwise);
     }
+  }
+
+  bool is_shared(int buffer) const { return kernel_.buffers[buffer].scope == Scope::kManaged; }
+
+  void begin_sets(const std::vector<Stmt>& body, SimtProgram::Launch* launch) {
+    boxes_ = sets_.find(body);
+    if (!boxes_) return;
+    if (!sets_.counted()) return fail("too many sets of copies on their way");
+    const std::string shared = code_.word(), ring = code_.word();
+    code_.line("mov.u32 ", shared, ", ", kPtxShared);
+    code_.line("add.s32 ", ring, ", ", shared, ", ", launch->local_bytes);
+    launch->local_bytes += aligned_bytes(sets_.bytes());
+    if (launch->local_bytes > target_.local_bytes) fail("no memory is left for barriers");
+    sets_.begin(ring);
+  }
+
+  // The box's coordinates are the innermost first.
+  void copy_box(const Stmt& s) {
+    const PtxBuffers::Box box = buffers_.box(s);
+    std::string coordinates;
+    for (auto clip = s.block->clips.rbegin(); clip != s.block->clips.rend(); ++clip) {
+      coordinates += concat(coordinates.empty() ? "" : ", ", word_value(clip->first));
+    }
+    const std::string place = box.place.bytes == 0 ? box.place.base : code_.word();
+    if (box.place.bytes != 0) {
+      code_.line("add.s32 ", place, ", ", box.place.base, ", ", box.place.bytes);
+    }
+    code_.line("@", sets_.first_item(), " mbarrier.expect_tx.relaxed.cta.shared.b64 ",
+               sets_.open(), ", ", box.bytes);
+    code_.line("@", sets_.first_item(), " cp.async.bulk.tensor.", s.block->clips.size(),
+               "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [", place, "], [",
+               box.map, ", {", coordinates, "}], ", sets_.open());
+  }
+
+  void landed(const Stmt& s) {
+    if (sends_) code_.line("cp.async.wait_group ", s.integer);
+    if (boxes_) sets_.wait(s);
+    meet();
   }
 
   PtxAccess accessed(const Stmt& s) {
@@ -199,9 +243,9 @@ class EntryText {
     return i - 1;
   }
 
-  // What items wrote to shared memory, products read by another way.
+  // What items wrote to shared memory products read, and copies of boxes overwrite, by another way.
   void meet() {
-    if (wide_) code_.line("fence.proxy.async");
+    if (stores_ && (wide_ || boxes_)) code_.line("fence.proxy.async");
     code_.line("bar.sync 0");
   }
 
@@ -291,10 +335,11 @@ class EntryText {
     switch (s.op) {
       case Op::kFence: case Op::kPrefetch: return;
       case Op::kBarrier: return meet();
-      case Op::kCommit: return code_.line("cp.async.commit_group");
-      case Op::kLanded:
-        code_.line("cp.async.wait_group ", s.integer);
-        return meet();
+      case Op::kCommit:
+        if (sends_) code_.line("cp.async.commit_group");
+        return boxes_ ? sets_.commit() : void();
+      case Op::kLanded: return landed(s);
+      case Op::kBoxCopy: return copy_box(s);
       case Op::kMultiplied: return code_.line("wgmma.wait_group.sync.aligned ", s.integer);
       case Op::kStore: case Op::kLoad: return access(s);
       case Op::kTranspose: return ptx_transpose(code_, lanes_, kernel_, s);
@@ -430,8 +475,10 @@ class EntryText {
   PtxLanes lanes_;
   PtxAddresses addresses_;
   PtxBuffers buffers_;
+  PtxSets sets_;
   IntegerRanges ranges_;
-  bool wide_ = false;                      // there are kWideProduct
+  bool wide_ = false, boxes_ = false;      // there are kWideProduct, kBoxCopy
+  bool stores_ = false, sends_ = false;    // items store to the group's memory, on its way
   std::vector<int> reads_;                 // of registers, in the text
   int64_t items_ = 1;
   absl::Status failure_;
