@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <type_traits>
+#include <utility>
 
 #include "src/base/message.h"
 
@@ -120,7 +121,10 @@ absl::StatusOr<Api> find_driver_functions() {
   LW_FIND_CUDA(GraphLaunch, "");
   LW_FIND_CUDA(GraphExecDestroy, "");
   LW_FIND_CUDA(GraphDestroy, "");
+  const std::string needed = std::exchange(missing, "");
+  LW_FIND_CUDA(TensorMapEncodeTiled, "");
 #undef LW_FIND_CUDA
+  missing = needed;
   if (missing.empty()) return api;
   return absl::NotFoundError(concat(name, " is no driver of CUDA 11.4 or later: it has no ",
                                     missing, "; install a newer release of NVIDIA's driver"));

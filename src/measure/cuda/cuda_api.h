@@ -68,6 +68,9 @@ struct Api {
   Result (*FuncSetAttribute)(Function, int, int);
   Result (*LaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                          unsigned, Stream, void**, void**);
+  // From CUDA 12.0 on; null: the driver is older.
+  Result (*TensorMapEncodeTiled)(void*, int, uint32_t, Pointer, const uint64_t*, const uint64_t*,
+                                 const uint32_t*, const uint32_t*, int, int, int, int);
   Result (*StreamCreate)(Stream*, unsigned);
   Result (*StreamDestroy)(Stream);
   Result (*StreamSynchronize)(Stream);

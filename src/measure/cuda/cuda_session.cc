@@ -274,6 +274,7 @@ absl::Status CudaKernels::bind(std::vector<Launch>* launches, const Buffers& buf
   using Kind = SimtProgram::Parameter::Kind;
   for (Launch& launch : *launches) {
     launch.values.clear();
+    launch.maps.assign(launch.what.parameters.size(), {});
     for (const SimtProgram::Parameter& p : launch.what.parameters) {
       const cu::Pointer memory = p.kind == Kind::kWorkspace ? buffers.workspace
                                  : p.kind == Kind::kPacked
@@ -282,6 +283,11 @@ absl::Status CudaKernels::bind(std::vector<Launch>* launches, const Buffers& buf
       if (memory == 0) {
         return absl::InvalidArgumentError(concat("kernel ", launch.what.kernel, ": parameter ",
                                                  launch.values.size(), " has no bytes"));
+      }
+      if (p.map.has_value()) {
+        RETURN_IF_ERROR(of_kernel(launch.what.kernel,
+                                  cu::make_tensor_map(session_->api(), *p.map, memory,
+                                                      &launch.maps[launch.values.size()])));
       }
       launch.values.push_back(memory);
     }
@@ -293,8 +299,11 @@ absl::Status CudaKernels::enqueue(const std::vector<Launch>& launches) {
   const cu::Api& api = session_->api();
   for (const Launch& launch : launches) {
     std::vector<void*> parameters;
-    for (const cu::Pointer& value : launch.values) {
-      parameters.push_back(const_cast<cu::Pointer*>(&value));
+    for (size_t i = 0; i < launch.values.size(); ++i) {
+      const void* const value = launch.what.parameters[i].map.has_value()
+                                    ? static_cast<const void*>(&launch.maps[i])
+                                    : &launch.values[i];
+      parameters.push_back(const_cast<void*>(value));
     }
     parameters.push_back(nullptr);         // (where drivers do not look)
     const SimtProgram::Launch& what = launch.what;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "src/build/simt/program.h"
 #include "src/measure/cuda/cuda_api.h"
+#include "src/measure/cuda/cuda_tensor_map.h"
 #include "src/measure/cuda/cuda_devices.h"
 
 namespace lw {
@@ -99,7 +100,8 @@ class CudaKernels {
   struct Launch {
     SimtProgram::Launch what;
     cu::Function function = nullptr;
-    std::vector<cu::Pointer> values;
+    std::vector<cu::Pointer> values;       // of parameters; of maps, whose tensors'
+    std::vector<cu::TensorMapBytes> maps;  // by parameter
   };
   explicit CudaKernels(CudaSession* session) : session_(session) {}
   absl::Status make(const std::vector<SimtProgram::Launch>& launches, std::vector<Launch>* made);

@@ -19,7 +19,7 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidImag
 constexpr unsigned kUnaskedShared = 48 << 10;
 
 struct FakeEntry {
-  int parameters = 0;
+  std::vector<bool> is_map;                // by parameter: a tensor map, not an address
   unsigned most_threads = 1024;            // .maxntid
 };
 struct FakeModule {

@@ -31,7 +31,8 @@ bool parse_entries(FakeModule* module) {
     }
     FakeEntry entry;
     for (size_t p = text.find(".param", open); p < close; p = text.find(".param", p + 1)) {
-      ++entry.parameters;
+      const size_t end = std::min(text.find(',', p), close);
+      entry.is_map.push_back(text.substr(p, end - p).ends_with("[128]"));
     }
     const size_t most = text.find(".maxntid ", close);
     if (most < body) {
@@ -44,9 +45,22 @@ bool parse_entries(FakeModule* module) {
   return !module->entries.empty();
 }
 
+// Of a parameter's bytes, an address or a tensor map.
+uint64_t address_in(const std::string& value) {
+  uint64_t address = 0;
+  lw::PtxTensorMap map;
+  if (value.size() < sizeof map) {
+    std::memcpy(&address, value.data(), sizeof address);
+    return address;
+  }
+  std::memcpy(&map, value.data(), sizeof map);
+  if (map.magic != lw::PtxTensorMap::kMagic) misuse("a tensor map that nobody has encoded");
+  return map.address;
+}
+
 // A kernel, by the interpreter of PTX: 0, or the error that it ends with.
 int run_entry(const std::string& source, const std::string& name, unsigned groups, unsigned items,
-              unsigned shared, const std::vector<uint64_t>& parameters) {
+              unsigned shared, const std::vector<std::string>& parameters) {
   static std::map<std::string, absl::StatusOr<lw::PtxModule>> parsed;
   auto it = parsed.find(source);
   if (it == parsed.end()) it = parsed.emplace(source, lw::parse_ptx(source)).first;
@@ -57,9 +71,7 @@ int run_entry(const std::string& source, const std::string& name, unsigned group
   launch.groups[0] = groups;
   launch.items[0] = items;
   launch.shared_bytes = shared;
-  for (const uint64_t value : parameters) {
-    launch.parameters.push_back(lw::ptx_pointer(reinterpret_cast<const void*>(value)));
-  }
+  launch.parameters = parameters;
   std::vector<lw::PtxMemory> memory;
   for (const auto& [address, bytes] : allocations) {
     memory.push_back({address, static_cast<int64_t>(bytes), true});
@@ -73,18 +85,18 @@ int run_entry(const std::string& source, const std::string& name, unsigned group
 }
 
 void run_kernel(const FakeFunction& f, unsigned groups, unsigned items, unsigned shared,
-                const std::vector<uint64_t>& parameters) {
+                const std::vector<std::string>& parameters) {
   if (sticky != 0) return;
   const std::string& source = f.module->source;
   const uint64_t start = clock_ns(), takes_ns = does(source, "slow") ? 200'000 : 5'000;
   device_ns += takes_ns;
-  for (const uint64_t value : parameters) need_memory("a kernel", value, 1);
+  for (const std::string& value : parameters) need_memory("a kernel", address_in(value), 1);
   if (does(source, "launch_dies")) raise(SIGSEGV);
   if (does(source, "hang")) hanging = true;
   if (does(source, "lost")) sticky = kLost;
   if (const int error = launch_error(source); error >= 700 && error != 701) sticky = error;
   std::string call = f.name;
-  for (const uint64_t value : parameters) call += " " + std::to_string(value);
+  for (const std::string& value : parameters) call += " " + value;
   const bool again = computed.has_value() && !computed->insert(call).second;
   if (sticky == 0 && !again) {
     sticky = run_entry(source, f.name, groups, items, shared, parameters);
@@ -120,6 +132,30 @@ int cuModuleLoadDataEx(FakeModule** module, const char* image, unsigned count, c
   if (!cubin && !setting("refuse_ptx").empty()) return refuse(222, "ptxas fatal: version");
   if (!parse_entries(&loaded)) return refuse(kInvalidPtx, "ptxas fatal: line 1: what is this?");
   *module = made(new FakeModule(std::move(loaded)));
+  return 0;
+}
+int cuTensorMapEncodeTiled(void* made, int type, uint32_t rank, uint64_t address,
+                           const uint64_t* sizes, const uint64_t* strides, const uint32_t* box,
+                           const uint32_t* steps, int interleave, int swizzle, int, int fill) {
+  record("cuTensorMapEncodeTiled type=%d rank=%u swizzle=%d", type, rank, swizzle);
+  if (reinterpret_cast<uintptr_t>(made) % 64 != 0) misuse("a tensor map at no multiple of 64");
+  if (rank < 1 || rank > 5 || interleave != 0 || fill != 0) return kInvalidValue;
+  lw::PtxTensorMap map;
+  map.type = static_cast<uint8_t>(type);
+  map.rank = static_cast<uint8_t>(rank);
+  map.swizzle = static_cast<uint8_t>(swizzle);
+  map.address = address;
+  for (uint32_t d = 0; d < rank; ++d) {
+    map.dims[d] = sizes[d];
+    map.box[d] = static_cast<uint16_t>(box[d]);
+    map.element_strides[d] = static_cast<uint16_t>(steps[d]);
+    if (d > 0) map.strides[d - 1] = strides[d - 1];
+  }
+  need_memory("cuTensorMapEncodeTiled", address, 1);
+  const absl::StatusOr<std::string> bytes = lw::encode_tensor_map(map);
+  record("encoded: %s", bytes.status().ToString().c_str());
+  if (!bytes.ok()) return kInvalidValue;
+  std::memcpy(made, bytes->data(), bytes->size());
   return 0;
 }
 int cuModuleUnload(FakeModule* module) {
@@ -172,13 +208,13 @@ int cuLaunchKernel(FakeFunction* f, unsigned grid_x, unsigned grid_y, unsigned g
     misuse("cuLaunchKernel: shared memory that was not asked for");
   }
   if (x > f->entry.most_threads) return kInvalidValue;
-  std::vector<uint64_t> values;
-  for (int i = 0; i < f->entry.parameters; ++i) {
+  std::vector<std::string> values;
+  for (size_t i = 0; i < f->entry.is_map.size(); ++i) {
     if (parameters[i] == nullptr) {
       misuse("cuLaunchKernel: too few parameters for %s", f->name.c_str());
     }
-    values.push_back(*static_cast<const uint64_t*>(parameters[i]));
-    need_memory("cuLaunchKernel", values.back(), 1);
+    values.emplace_back(static_cast<const char*>(parameters[i]), f->entry.is_map[i] ? 128 : 8);
+    need_memory("cuLaunchKernel", address_in(values.back()), 1);
   }
   if (parameters[values.size()] != nullptr) {
     misuse("cuLaunchKernel: too many parameters for %s", f->name.c_str());

@@ -159,6 +159,24 @@ int cuMemFree_v2(address memory) {
   return done(error);
 }
 #ifndef FAKE_HAS_NO_LAUNCH
+/* A map begins with the tensor's address. */
+int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* tensor,
+                           const unsigned long long* sizes, const unsigned long long* strides,
+                           const unsigned* box, const unsigned* steps, int interleave, int swizzle,
+                           int promotion, int fill) {
+  const int error = begin("cuTensorMapEncodeTiled");
+  const address start = (address)(size_t)tensor;
+  unsigned i;
+  fprintf(calls_file(), " type %d of %llx", type, start);
+  for (i = 0; i < rank; ++i)
+    fprintf(file, " (%llu: %u step %u)", sizes[i], box[i], steps[i]);
+  for (i = 0; i + 1 < rank; ++i) fprintf(file, " %llu", strides[i]);
+  fprintf(file, " %d %d %d %d", interleave, swizzle, promotion, fill);
+  if ((size_t)map % 64 != 0) fputs(" misaligned", file);
+  memset(map, 0x5a, 128);
+  memcpy(map, &start, sizeof start);
+  return done(error);
+}
 int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
                    unsigned tz, unsigned shared, void* stream, void** parameters, void** extra) {
   const int error = begin("cuLaunchKernel");

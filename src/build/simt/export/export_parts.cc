@@ -16,6 +16,11 @@ using LaunchList = std::vector<SimtProgram::Launch>;
 using ParameterKind = SimtProgram::Parameter::Kind;
 
 std::string parameter_text(const SimtProgram::Parameter& parameter) {
+  if (parameter.map.has_value()) {
+    SimtProgram::Parameter buffer = parameter;
+    buffer.map.reset();
+    return concat("a tensor map of ", parameter_text(buffer));
+  }
   switch (parameter.kind) {
     case ParameterKind::kArgument: return concat("[", parameter.slot, "]");
     case ParameterKind::kWorkspace: return "workspace";
@@ -99,10 +104,12 @@ std::string launch_tables(const SimtProgram& program, std::string_view fields,
       "  int parameters, of[%d];                   /* positions in `buffers`, or as above */\n"
       "} launches[LAUNCHES] = {\n",
       program.prepack.size(), all.size(), std::string(fields), most);
+  int maps = 0;
   for (const auto& launch : all) {
     std::vector<std::string> of;
     for (const auto& p : launch.parameters) {
-      of.push_back(p.kind == ParameterKind::kWorkspace ? "WORKSPACE"
+      of.push_back(p.map.has_value()                   ? concat("TENSOR_MAP - ", maps++)
+                   : p.kind == ParameterKind::kWorkspace ? "WORKSPACE"
                    : p.kind == ParameterKind::kPacked  ? "PACKED"
                                                        : std::to_string(p.slot));
     }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/build/simt/ptx/export/export_launcher.h"
@@ -124,15 +125,53 @@ std::string nvidia_sizes(const SimtProgram::Launch& launch) {
   return absl::StrFormat("%d, %d, %d", launch.groups, launch.items, launch.local_bytes);
 }
 
+// "{1, 2, 3}".
+std::string numbers(const std::vector<int64_t>& list) {
+  return list.empty() ? "{0}" : concat("{", absl::StrJoin(list, ", "), "}");
+}
+
+// Tensor maps, in the order of the parameters that they are.
+std::string map_table(const SimtProgram& program) {
+  std::string rows;
+  int maps = 0;
+  for (const auto* launches : {&program.prepack, &program.launches}) {
+    for (const auto& launch : *launches) {
+      for (const auto& p : launch.parameters) {
+        if (!p.map.has_value()) continue;
+        ++maps;
+        const bool packed = p.kind == SimtProgram::Parameter::Kind::kPacked;
+        absl::StrAppendFormat(&rows, "  {%s, %d, %d, %d, %d, %s, %s, %s},\n",
+                              packed ? "PACKED" : std::to_string(p.slot), p.map->element_bytes,
+                              p.map->sizes.size(), int{p.map->swizzled}, p.map->offset,
+                              numbers(p.map->sizes), numbers(p.map->strides),
+                              numbers(p.map->box));
+      }
+    }
+  }
+  const std::string count = absl::StrFormat("\n#define TENSOR_MAPS %d\n", maps);
+  if (maps == 0) return count;
+  return count +
+         "/* Of tensors in buffers, and of the boxes that are copied: the innermost dimension first.\n"
+         " * Strides are bytes. */\n"
+         "static const struct {\n"
+         "  int of, element_bytes;\n"
+         "  unsigned rank;\n"
+         "  int swizzled;\n"
+         "  uint64_t offset, sizes[5], strides[5];\n"
+         "  uint32_t box[5];\n"
+         "} tensor_maps[TENSOR_MAPS] = {\n" + rows + "};\n";
+}
+
 std::string nvidia_tables(const SimtProgram& program) {
   size_t most = 1;
   for (const auto* launches : {&program.prepack, &program.launches}) {
     for (const auto& launch : *launches) most = std::max(most, launch.parameters.size());
   }
-  return launch_tables(program,
+  return "enum { TENSOR_MAP = -3 };                  /* and below: in `tensor_maps` */\n" +
+         launch_tables(program,
                        "  unsigned blocks, threads, shared_bytes;  /* of a block */\n",
                        nvidia_sizes) +
-         absl::StrFormat("enum { PARAMETERS = %d, CUBIN_BYTES = %d };\n", most,
+         map_table(program) + absl::StrFormat("enum { PARAMETERS = %d, CUBIN_BYTES = %d };\n", most,
                          program.binary.bytes.size());
 }
 

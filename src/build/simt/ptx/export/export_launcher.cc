@@ -110,13 +110,22 @@ struct driver {
   int (*launch)(void* function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
                 unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,
                 void* stream, void** parameters, void** extra);
+#if TENSOR_MAPS > 0
+  int (*encode)(void* map, int type, unsigned rank, void* tensor, const uint64_t* sizes,
+                const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
+                int interleave, int swizzle, int promotion, int fill);
+#endif
 };
 /* In the order of their pointers above. */
 static const char* const driver_names[] = {
     "cuGetErrorName", "cuDriverGetVersion", "cuCtxGetCurrent", "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2", "cuCtxGetDevice", "cuDeviceGetAttribute", "cuModuleLoadDataEx",
     "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute", "cuFuncSetAttribute",
-    "cuMemAlloc_v2", "cuMemFree_v2", "cuLaunchKernel"};
+    "cuMemAlloc_v2", "cuMemFree_v2", "cuLaunchKernel",
+#if TENSOR_MAPS > 0
+    "cuTensorMapEncodeTiled",
+#endif
+};
 
 struct $name_kernel {
   struct driver cu;
@@ -296,20 +305,59 @@ int $name_create($name_kernel** kernel, char* log, size_t log_size) {
   return SUCCESS;
 }
 
-/* Where the value of parameter n of launch i stands, for cuLaunchKernel(): an address, which is put
- * into `place`. */
-static void* parameter_of($name_kernel* kernel, int i, int n, const uint64_t* buffers,
-    address* place) {
+/* A parameter's value. */
+struct place {
+  address start;
+#if TENSOR_MAPS > 0
+  unsigned char map[128 + 64];             /* at a multiple of 64 within */
+#endif
+};
+
+/* Of what the parameter names in launches: the address, or of which buffer a map is. */
+static address address_of($name_kernel* kernel, int of, const uint64_t* buffers) {
+  return of == WORKSPACE ? kernel->workspace : of == PACKED ? kernel->packed : buffers[of];
+}
+
+static int buffer_of(int of) {
+#if TENSOR_MAPS > 0
+  if (of <= TENSOR_MAP) return tensor_maps[TENSOR_MAP - of].of;
+#endif
+  return of;
+}
+
+/* Where the value of parameter n of launch i stands, for cuLaunchKernel(), which is put into `place`:
+ * an address, or what the driver makes of a tensor. */
+static int set_parameter($name_kernel* kernel, int i, int n, const uint64_t* buffers,
+    struct place* place, void** parameter) {
   const int of = launches[i].of[n];
-  *place = of == WORKSPACE ? kernel->workspace : of == PACKED ? kernel->packed : buffers[of];
-  return place;
+  place->start = address_of(kernel, buffer_of(of), buffers);
+  *parameter = &place->start;
+#if TENSOR_MAPS > 0
+  if (of <= TENSOR_MAP) {
+    /* CUtensorMapDataType of unsigned integers; zeros outside; swizzled, promoted by 128 bytes. */
+    static const int types[] = {0, 0, 1, 0, 2, 0, 0, 0, 4};
+    static const uint32_t steps[] = {1, 1, 1, 1, 1};
+    const int m = TENSOR_MAP - of;
+    unsigned char* map = place->map + 63;
+    map -= (uintptr_t)map % 64;
+    *parameter = map;
+    return checked(kernel,
+                   kernel->cu.encode(map, types[tensor_maps[m].element_bytes], tensor_maps[m].rank,
+                                     (void*)(uintptr_t)(place->start + tensor_maps[m].offset),
+                                     tensor_maps[m].sizes, tensor_maps[m].strides,
+                                     tensor_maps[m].box, steps, 0,
+                                     tensor_maps[m].swizzled ? 3 : 0, 2, 0),
+                   "cuTensorMapEncodeTiled");
+  }
+#endif
+  return SUCCESS;
 }
 
 static int check_buffers($name_kernel* kernel, int i, const uint64_t* buffers) {
   int n;
   if (buffers == NULL) return fail(kernel, INVALID_VALUE, "buffers is null");
   for (n = 0; n < launches[i].parameters; ++n) {
-    const int of = launches[i].of[n];
+    const int of = buffer_of(launches[i].of[n]);
     if (of < 0) continue;
     if (buffers[of] == 0) return fail(kernel, INVALID_VALUE, "buffer %d is null", of);
     if (buffers[of] % $NAME_ALIGNMENT != 0)
@@ -320,11 +368,12 @@ static int check_buffers($name_kernel* kernel, int i, const uint64_t* buffers) {
 }
 
 static int launch($name_kernel* kernel, int i, void* stream, const uint64_t* buffers) {
-  address places[PARAMETERS];
+  struct place places[PARAMETERS];
   void* parameters[PARAMETERS];
-  int n;
-  for (n = 0; n < launches[i].parameters; ++n)
-    parameters[n] = parameter_of(kernel, i, n, buffers, &places[n]);
+  int n, error = SUCCESS;
+  for (n = 0; n < launches[i].parameters && error == SUCCESS; ++n)
+    error = set_parameter(kernel, i, n, buffers, &places[n], &parameters[n]);
+  if (error != SUCCESS) return error;
   return checked(kernel,
                  kernel->cu.launch(kernel->functions[i], launches[i].blocks, 1, 1,
                                    launches[i].threads, 1, 1, launches[i].shared_bytes, stream,
