@@ -170,6 +170,7 @@ struct Stage {
   bool wide = false;
   int64_t pad = 0;
   bool swizzled = false;                   // as kernels' buffers are (src/kernel/kernel.h)
+  bool boxed = false;                      // a copy: by the machine's engine, boxes at once
 
   int64_t items = 0;                       // of a group; 0: loops say how many
   int64_t sub_group = 0;                   // items that exchange registers; 0: none do

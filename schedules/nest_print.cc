@@ -70,6 +70,7 @@ std::string print(const Nest& nest) {
     if (stage.wide) text += ", as f32";
     if (stage.pad > 0) text += concat(", padded by ", stage.pad);
     if (stage.swizzled) text += ", swizzled";
+    if (stage.boxed) text += ", as boxes";
     if (stage.variant >= 0) {
       text += concat(", by instruction ", stage.variant, ", held ",
                      stage.held.empty() ? "whole" : concat("at ", stage.held));

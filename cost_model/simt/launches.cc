@@ -24,6 +24,7 @@ constexpr double kFullRegisters = 0.25;
 constexpr double kLoopSlots = 2;           // of an update: count, compare and branch
 constexpr double kGuardSlots = 8;          // of an access under a mask: its conditions, a place that
                                            // is there, a choice
+constexpr double kBoxSlots = 16;           // of a box: its coordinates, its place, what is expected
 
 // One root stage, and what stands at its loops.
 class Group {
@@ -229,6 +230,7 @@ class Group {
 
   void work(const StageCost& cost, const Dealing& dealing) {
     if (stage_of(cost).matrix >= 0) return multiply(cost, dealing);
+    if (stage_of(cost).boxed) return copy_boxes(cost, dealing);
     const double in_step = std::ceil(busy_items(dealing) / target_.simd);
     const double lanes = std::max(1.0, cost.lanes * std::min(1.0, cost.lanes_used));
     const double slots = (cost.mix.arithmetic + cost.mix.shuffles) * lanes + cost.mix.loads +
@@ -255,6 +257,29 @@ class Group {
     const double updates = of_an_item(cost.updates, dealing) / together;
     launch_.latency += updates * (wait + cost.latency_bound);
     far_waits_ += far ? updates : 0;
+  }
+
+  // By an engine that one item asks: rows pass by the registers.
+  void copy_boxes(const StageCost& cost, const Dealing& dealing) {
+    const Stage& stage = stage_of(cost);
+    const double element = size_of(nest_.program->tensors[stage.tensor].type);
+    const double points = product(box_of(cost, cost.tile)) * cost.updates;
+    const double bytes = element * points * dealing.scale / launch_.groups;
+    const std::vector<double> box = group_box(cost);
+    const double visits = bytes / (element * product(box));
+    const double blocks = stage.block > 0 ? box[stage.block_dim] / stage.block : 1;
+    launch_.issue += kBoxSlots * blocks * visits;
+    Wide row{cost.stage, stage.copy_of, false, Where::kGlobal};
+    row.lanes = target_.simd;
+    row.bytes = static_cast<double>(kWideRowBytes) / row.lanes;
+    row.count = bytes / kWideRowBytes;
+    row.pieces = kWideRowBytes / access_bytes();
+    move(row, false);
+    row.written = true, row.where = Where::kLocal, row.pieces = 1;
+    move(row, true);
+    const double waits = visits / stage.slots;
+    launch_.latency += waits * nest_.target->caches[0].latency_cycles;
+    far_waits_ += waits;
   }
 
   void store(const StageCost& cost, const Dealing& dealing, double times, double in_step) {
@@ -384,22 +409,6 @@ class Group {
     launch_.tail = launch_.groups / target_.units / groups;
   }
 
-  // Pieces of which neighbours use little are fetched again, unless caches hold them until the rest
-  // is asked for: all of those that items in step are at.
-  double fetched_again(double capacity, double sharers) const {
-    const double access = static_cast<double>(target_.access_bytes);
-    const double in_step = std::ceil(launch_.items / target_.simd);
-    double at_once = 0, bytes = 0;
-    for (const Wide& wide : launch_.accesses) {
-      const double moved = wide.moved_bytes(access), used = wide.useful_bytes();
-      if (wide.where != Where::kGlobal || moved <= used) continue;
-      at_once += wide.pieces * access * in_step * launch_.resident;
-      bytes += moved - used;
-    }
-    const double lost = costs(*nest_.target).lost(at_once * sharers / capacity);
-    return bytes * launch_.groups * lost;
-  }
-
   // What crosses the caches' boundaries, of all units together.
   void far() {
     const std::vector<CacheLevel>& caches = nest_.target->caches;
@@ -409,7 +418,7 @@ class Group {
       if (wide.where == Where::kGlobal && !wide.written) wanted += wide.useful_bytes();
     }
     for (int b = 0; b < boundaries; ++b) {
-      double read = fetched_again(static_cast<double>(caches[b].bytes),
+      double read = fetched_again(nest_, launch_, static_cast<double>(caches[b].bytes),
                                   caches[b].shared ? target_.units : 1);
       double written = 0;
       for (size_t c = 0; c < analysis_.stages.size(); ++c) {

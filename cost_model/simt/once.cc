@@ -1,9 +1,11 @@
 #include "cost_model/simt/once.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "schedules/costs.h"
+#include "schedules/targets/simt/simt_target.h"
 
 namespace lw::cost::simt {
 namespace {
@@ -45,6 +47,20 @@ Once once(const Nest& nest, const Analysis& analysis, int root, double cache_byt
     if (touched.written) once.written += lost * touched.bytes;
   }
   return once;
+}
+
+double fetched_again(const Nest& nest, const Launch& launch, double capacity, double sharers) {
+  const SimtTarget& target = lw::simt(*nest.target);
+  const double access = static_cast<double>(target.access_bytes);
+  const double in_step = std::ceil(launch.items / target.simd);
+  double at_once = 0, bytes = 0;
+  for (const Wide& wide : launch.accesses) {
+    const double moved = wide.moved_bytes(access), used = wide.useful_bytes();
+    if (wide.where != Where::kGlobal || moved <= used) continue;
+    at_once += wide.pieces * access * in_step * launch.resident;
+    bytes += moved - used;
+  }
+  return bytes * launch.groups * costs(*nest.target).lost(at_once * sharers / capacity);
 }
 
 }  // namespace lw::cost::simt

@@ -67,7 +67,9 @@ class Hoist {
       if (s.dst >= 0) changed_registers_.insert(s.dst);
       for (const int r : written_of_many(s)) changed_registers_.insert(r);
       if (s.kind != Stmt::Kind::kOp && s.var >= 0) changed_variables_.insert(s.var);
-      if (is_op(s, Op::kStore)) changed_buffers_.insert(s.buffer);
+      visit_buffers(s, [this](int buffer, bool write) {
+        if (write) changed_buffers_.insert(buffer);
+      });
       if (s.kind == Stmt::Kind::kBlock) changed_buffers_.insert(s.block->dst.buffer);
     });
     // What could be made before the loop, in order; then, from the last on, what is worth it.

@@ -427,6 +427,7 @@ void emit_attached(Emitter& e, int host, const std::string& loop, const AtLoop& 
   if (attached.empty()) return;
   const auto shared = [&](int s) { return is_shared(e, nest.stages[s]); };
   Needs own(e, host, at.axes), together(e, host, at.group);
+  bool boxes = false;
   for (int s : attached) {
     const Stage& stage = nest.stages[s];
     Needs& needs = shared(s) ? together : own;
@@ -443,7 +444,11 @@ void emit_attached(Emitter& e, int host, const std::string& loop, const AtLoop& 
       box.back().extent = spatial ? region[a].extent : stage.axes[a].extent;
     }
     emit_stage(e, s, std::move(box));
+    boxes = boxes || stage.boxed;
   }
+  if (!boxes || at.slots == AtLoop::Slots::kAhead) return;
+  e.emit(Op::kCommit);
+  e.emit(Op::kLanded, 0);
 }
 
 }  // namespace lw::lowering

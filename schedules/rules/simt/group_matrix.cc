@@ -13,7 +13,7 @@
 //
 //   wide_tile(C, i, j, k; open)                a group's results, and its sub-groups' loop
 //   reorder(C, i.0, j.0, i.1, k.0), parallel(C, i.0, j.0), items(C; 1, 1)
-//   stage(C, A; at k.0), share(A.copy; 4)      and the same of B
+//   stage(C, A; at k.0), share(A.copy; open)   swizzled, and the same of B
 //   pipeline(C; open)
 #include <optional>
 
@@ -61,7 +61,7 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
     const std::string& tensor = d.nest.program->tensors[address.tensor].name;
     fixed(d, "stage", {name, tensor}, {depth, -1, 0});
-    fixed(d, "share", {concat(tensor, ".copy")}, {4});
+    open(d, "share", {concat(tensor, ".copy")}, {4});
   }
   optional(d, "pipeline", {name}, {1});
 }

@@ -4,7 +4,7 @@
 // other's words in other banks, where such memory has banks. 3, of what products of matrices read:
 // by 16 bytes, so that vectors stay aligned, and eight rows of a matrix lie in different banks. 4: as
 // four sub-groups that multiply together read it, swizzled: rows of 128 bytes along k, or panels of
-// 128 bytes of columns.
+// 128 bytes of columns. 5: the same, copied by the machine's engine for boxes of tensors, at once.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -21,7 +21,7 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kPadded = 2, kPaddedVector = 3, kSwizzled = 4;
+constexpr int64_t kPadded = 2, kPaddedVector = 3, kSwizzled = 4, kBoxed = 5;
 constexpr int kWordBytes = 4, kVectorBytes = 16;  // of a bank; of the widest access
 
 // Of a copy that stands inside of a grid whose groups have several items, which does not move with
@@ -96,10 +96,26 @@ absl::Status swizzle(Nest& nest, Stage& c) {
   return absl::OkStatus();
 }
 
+// Of an input, which lies row after row; its rows, but of one, are multiples of 16 bytes apart.
+absl::Status box(Nest& nest, Stage& c) {
+  constexpr int kMostDimensions = 5;
+  const Tensor& tensor = nest.program->tensors[c.copy_of];
+  if (!simt(*nest.target).box_copies) {
+    return infeasible(concat(nest.target->name, " has no engine that copies boxes"));
+  }
+  const int rank = static_cast<int>(tensor.shape.size());
+  const bool rows = rank == 1 || tensor.shape.back() * size_of(tensor.type) % kVectorBytes == 0;
+  if (tensor.role != Role::kInput || rank > kMostDimensions || !rows) {
+    return infeasible(concat("no boxes are copied of ", tensor.name));
+  }
+  c.boxed = true;
+  return absl::OkStatus();
+}
+
 absl::Status apply_share(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
   if (step.numbers[0] == 0) return absl::OkStatus();
-  if (step.numbers[0] < 0 || step.numbers[0] > kSwizzled) {
+  if (step.numbers[0] < 0 || step.numbers[0] > kBoxed) {
     return infeasible(concat("nothing is shared in way ", step.numbers[0]));
   }
   ASSIGN_OR_RETURN(const int copy, target_stage(nest, step));
@@ -115,8 +131,9 @@ absl::Status apply_share(Nest& nest, const Step& step) {
   for (int n = 1; n < outer; ++n) RETURN_IF_ERROR(merge_loops(nest, copy, 0));
   c.loops[0].kind = LoopKind::kItem;
   c.memory = kLocalMemory;
-  if (step.numbers[0] == kSwizzled) {
+  if (step.numbers[0] >= kSwizzled) {
     RETURN_IF_ERROR(swizzle(nest, c));
+    if (step.numbers[0] == kBoxed) RETURN_IF_ERROR(box(nest, c));
   } else if (step.numbers[0] >= kPadded) {
     if (c.group > 0) return infeasible(concat("groups of ", c.name, " lie together"));
     c.pad = std::max(1, (step.numbers[0] == kPadded ? kWordBytes : kVectorBytes) / size);
@@ -139,7 +156,10 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   const SimtTarget& target = simt(*nest.target);
   const int host = nest.stages[*copy].host;
   if (!group_holds(nest, step, 1, host)) return {{0}};
-  if (nest.stages[host].matrix >= 0 && is_wide(nest, nest.stages[host])) return {{kSwizzled}};
+  if (nest.stages[host].matrix >= 0 && is_wide(nest, nest.stages[host])) {
+    if (group_holds(nest, step, kBoxed, host)) return {{kBoxed}, {kSwizzled}};
+    return {{kSwizzled}};
+  }
   std::vector<Decision> domain;
   if (copies_bytes(nest, host, false) <= kPrivateRegisters * target.register_bytes) {
     domain.push_back({0});

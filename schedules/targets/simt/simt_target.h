@@ -43,6 +43,7 @@ struct SimtTarget {
   int64_t unit_local_bytes = 0, unit_register_bytes = 0;
   double issue_per_cycle = 1;              // instructions that a unit begins, each of items in step
   bool async_copies = false;               // into local memory, while the items that ask go on
+  bool box_copies = false;                 // of boxes of tensors, by an engine that one item asks
 
   // As of Target::fields, below whose common fields these stand in texts.
   template <class Self, class Visit>
@@ -69,6 +70,7 @@ struct SimtTarget {
     visit({.number = 120, .name = "unit_register_bytes", .added = true}, self.unit_register_bytes);
     visit({.number = 121, .name = "issue_per_cycle", .added = true}, self.issue_per_cycle);
     visit({.number = 122, .name = "async_copies", .added = true}, self.async_copies);
+    visit({.number = 123, .name = "box_copies", .added = true}, self.box_copies);
   }
 };
 

@@ -29,7 +29,8 @@ struct Uses {
 
 bool is_access(const Stmt& s) {
   return s.kind == Stmt::Kind::kOp &&
-         (s.op == Op::kLoad || s.op == Op::kStore || s.op == Op::kWideProduct);
+         (s.op == Op::kLoad || s.op == Op::kStore || s.op == Op::kWideProduct ||
+          s.op == Op::kBoxCopy);
 }
 
 void find_uses(const std::vector<Stmt>& list, Uses* uses) {
@@ -340,6 +341,12 @@ class ItemRun {
                       reach.hi - reach.lo + 1, item_);
       }
       return;
+    }
+    if (const Block* box = box_of(s); box != nullptr) {
+      const Reach reach = reach_of(*box, box->dst);
+      if (item_ != 0) return;              // the first item's stores
+      return footprint.add(box->dst.buffer, true, value(box->dst.index) + affine(reach.lo),
+                           reach.hi - reach.lo + 1, item_);
     }
     const Affine at = value(s.index);
     const std::optional<Interval> added = s.indices < 0 ? Interval{0, 0} : numbers_[s.indices];

@@ -11,6 +11,7 @@
 
 #include "schedules/dot.h"
 #include "src/base/check.h"
+#include "src/lower/tiles/boxes.h"
 #include "src/lower/tiles/matrices.h"
 #include "src/lower/tiles/rows.h"
 #include "src/lower/tiles/send.h"
@@ -473,6 +474,7 @@ static bool writes_what_it_reads(const Emitter& e, int s) {
 
 void emit_stage(Emitter& e, int s, std::vector<AxisState> axes) {
   const Stage& stage = e.nest.stages[s];
+  if (stage.boxed) return copy_boxes(e, s, axes);
   Guards guards = guards_of(e, s);
   Frame f{.e = e,
           .s = s,
