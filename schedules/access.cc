@@ -367,6 +367,13 @@ int index_axis(const Nest& nest, int stage, int tensor, int dim) {
   return plain ? axis : -1;
 }
 
+bool moves_with(const Nest& nest, int stage, int tensor, int axis) {
+  const std::vector<Address> list = addresses(nest, stage);
+  return std::any_of(list.begin(), list.end(), [&](const Address& address) {
+    return address.tensor == tensor && (!address.affine || uses(address, axis));
+  });
+}
+
 bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims) {
   const Expr body = effective_body(nest, stage);
   Reads found;

@@ -159,6 +159,12 @@ absl::Status verify_axes(const Nest& nest, const Stage& stage) {
   if (stage.swizzled && (stage.copy_of < 0 || stage.memory < 0 || stage.pad > 0)) {
     return broken(stage, "is swizzled, and no plain copy that a group shares");
   }
+  const bool grid = std::any_of(stage.loops.begin(), stage.loops.end(), [](const Loop& loop) {
+    return loop.kind == LoopKind::kParallel;
+  });
+  if (stage.cluster != 1 && (stage.cluster < 1 || !grid)) {
+    return broken(stage, "has clusters of no groups");
+  }
   if (stage.boxed && !stage.swizzled) return broken(stage, "is copied as boxes, and not swizzled");
   if (stage.wide && (stage.copy_of < 0 || !is_narrow(tensor.type)))
     return broken(stage, "widens what is no 16-bit float");

@@ -427,7 +427,8 @@ class Group {
         const double workers = std::min<double>(std::max(1, nest_.threads), cost.tasks);
         for (const Array& array : walk_.stages[c].arrays) {
           if (array.local) continue;
-          (array.written ? written : read) += array.moved[b] * kLineBytes * workers;
+          const double alike = caches[b].shared ? 1 : copied_once_for(nest_, root_.stage, cost.stage);
+          (array.written ? written : read) += array.moved[b] * kLineBytes * workers / alike;
         }
       }
       if (caches[b].shared) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "schedules/access.h"
 #include "schedules/costs.h"
 #include "schedules/targets/simt/simt_target.h"
 
@@ -61,6 +62,14 @@ double fetched_again(const Nest& nest, const Launch& launch, double capacity, do
     bytes += moved - used;
   }
   return bytes * launch.groups * costs(*nest.target).lost(at_once * sharers / capacity);
+}
+
+double copied_once_for(const Nest& nest, int root, int copy) {
+  const Stage &copied = nest.stages[copy], &host = nest.stages[root];
+  if (!copied.boxed || host.cluster <= 1) return 1;
+  const int along = host.loops[0].parts.back().axis;  // of the grid, which is outermost
+  const bool moves = moves_with(nest, root, copied.copy_of, along);
+  return moves ? 1 : static_cast<double>(host.cluster);
 }
 
 }  // namespace lw::cost::simt

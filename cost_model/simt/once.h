@@ -22,4 +22,7 @@ Once once(const Nest& nest, const Analysis& analysis, int root, double cache_byt
 // items in step are at.
 double fetched_again(const Nest& nest, const Launch& launch, double capacity, double sharers);
 
+// Groups of a cluster for all of which a copy is made once; 1: each makes its own.
+double copied_once_for(const Nest& nest, int root, int copy);
+
 }  // namespace lw::cost::simt

@@ -18,7 +18,7 @@ bool any_block(const std::vector<Stmt>& list) {
 class GroupWalk {
  public:
   explicit GroupWalk(const Kernel& kernel)
-      : kernel_(kernel), values_(kernel),
+      : kernel_(kernel), values_(kernel), clusters_(kernel),
         has_blocks_(any_block(kernel.body) || any_block(kernel.prepack)) {}
 
   // The first defect in the list; "" when there is none.
@@ -34,15 +34,20 @@ class GroupWalk {
   std::string stmt(const Stmt& s, const std::string& path) {
     switch (s.kind) {
       case Stmt::Kind::kFor: return loop(s, path + (s.parallel ? ".parallel" : ".for"));
-      case Stmt::Kind::kInt: values_.define(s); return "";
+      case Stmt::Kind::kInt:
+        values_.define(s);
+        clusters_.define(s);
+        return "";
       case Stmt::Kind::kOp: return op(s, path);
       case Stmt::Kind::kBlock: return "";
       case Stmt::Kind::kIf: break;
     }
     const bool apart = std::exchange(apart_, apart_ || values_.differ(s.conditions));
+    const bool parted = std::exchange(parted_, parted_ || clusters_.differ(s.conditions));
     std::string found = list(s.body, path + ".then");
     if (found.empty()) found = list(s.otherwise, path + ".else");
     apart_ = apart;
+    parted_ = parted;
     return found;
   }
 
@@ -50,7 +55,11 @@ class GroupWalk {
     if (s.items < 1 || (!s.parallel && s.items != 1)) {
       return path + ": only parallel loops have items";
     }
+    if (s.cluster < 1 || (!s.parallel && s.cluster != 1) || s.count % s.cluster != 0) {
+      return concat(path, ": ", s.count, " iterations make no clusters of ", s.cluster);
+    }
     values_.define(s);
+    clusters_.define(s);
     if (!s.parallel) return list(s.body, path);
     if (in_group_) return path + ": parallel loops must not nest";
     in_group_ = true;
@@ -68,6 +77,10 @@ class GroupWalk {
       }
       if (apart_) {
         return concat(path, " ", word, ": items may part at a condition around the ", word);
+      }
+      if (parted_) {
+        return concat(path, " ", word, ": groups of a cluster may part at a condition around the ",
+                      word);
       }
     }
     if (exchanges_registers(s.op)) {
@@ -95,8 +108,9 @@ class GroupWalk {
 
   const Kernel& kernel_;
   ItemValues values_;
+  ClusterValues clusters_;
   const bool has_blocks_;                  // then managed memories are an NPU's
-  bool in_group_ = false, apart_ = false;
+  bool in_group_ = false, apart_ = false, parted_ = false;
   int64_t items_ = 1;                      // of the group
 };
 
@@ -111,12 +125,28 @@ void ItemValues::define(const Stmt& s) {
   differ_[s.var] = differs;
 }
 
-bool ItemValues::differ(const Affine& a) const {
+void ClusterValues::define(const Stmt& s) {
+  bool differs = false;
+  if (s.kind == Stmt::Kind::kFor && s.parallel) {
+    cluster_ = s.cluster;
+    group_ = s.var;
+    differs = cluster_ > 1;
+  } else if (s.kind == Stmt::Kind::kInt) {
+    // Groups of a cluster follow each other from a multiple of their number on.
+    const bool same = s.int_op == Stmt::IntOp::kDiv && s.a == variable(group_) &&
+                      s.divisor % cluster_ == 0;
+    const bool data = s.int_op == Stmt::IntOp::kRegister;
+    differs = cluster_ > 1 && !same && (data || differ(s.a) || differ(s.b));
+  }
+  differ_[s.var] = differs;
+}
+
+bool DifferingValues::differ(const Affine& a) const {
   return std::any_of(a.terms.begin(), a.terms.end(),
                      [&](const Affine::Term& t) { return differ_[t.var]; });
 }
 
-bool ItemValues::differ(const std::vector<Affine>& conditions) const {
+bool DifferingValues::differ(const std::vector<Affine>& conditions) const {
   return std::any_of(conditions.begin(), conditions.end(),
                      [&](const Affine& a) { return differ(a); });
 }

@@ -9,17 +9,34 @@
 
 namespace lw {
 
-// Of the integer variables in scope, which items of a group may see differently: what is computed
-// from an item's number, or comes from data. Told of each kInt in program order.
-class ItemValues {
+// Of the integer variables in scope, which some see differently than others. Told of each kInt and
+// kFor in program order (`define`).
+class DifferingValues {
  public:
-  explicit ItemValues(const Kernel& kernel) : differ_(kernel.variables, false) {}
-  void define(const Stmt& s);              // kInt, or a kFor, whose variable is the same for all
   bool differ(const Affine& a) const;
   bool differ(const std::vector<Affine>& conditions) const;
 
- private:
+ protected:
+  explicit DifferingValues(const Kernel& kernel) : differ_(kernel.variables, false) {}
   std::vector<bool> differ_;
+};
+
+// Items of a group: what is computed from an item's number, or comes from data.
+class ItemValues : public DifferingValues {
+ public:
+  explicit ItemValues(const Kernel& kernel) : DifferingValues(kernel) {}
+  void define(const Stmt& s);
+};
+
+// Groups of a cluster: what is computed from a group's number, but for which of the clusters it is.
+class ClusterValues : public DifferingValues {
+ public:
+  explicit ClusterValues(const Kernel& kernel) : DifferingValues(kernel) {}
+  void define(const Stmt& s);
+
+ private:
+  int64_t cluster_ = 1;
+  int group_ = -1;                         // the variable that is a group's number
 };
 
 // Whether the items of a sub-group come to it together and leave each other registers.

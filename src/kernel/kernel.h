@@ -23,6 +23,9 @@
 //                      under no condition, and in no loop, that items may see differently; nor does
 //                      a kAcross, a kMatrixProduct, a kMatrixParts, a kWideProduct or a kMultiplied,
 //                      by which the items of a sub-group work together, and which order no accesses.
+//   a cluster          is of so many iterations that follow each other, groups that run at once:
+//                      copies of boxes that are alike in all of them may be made once for all. So
+//                      these groups meet as well at each kBarrier and kLanded, and make as many sets.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -232,6 +235,7 @@ struct Stmt {
   int64_t count = 0;
   bool parallel = false;
   int64_t items = 1;                       // parallel: of each iteration, which is a group of them
+  int64_t cluster = 1;                     // parallel: iterations of a cluster; divides the count
   // kIf: every condition >= 0. kInt: var = int_op(a, b)
   std::vector<Affine> conditions;
   enum class IntOp : uint8_t {

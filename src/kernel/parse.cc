@@ -221,6 +221,7 @@ class Parser {
       s.count = integer();
       s.parallel = accept("parallel");
       if (s.parallel && accept("items")) s.items = integer();
+      if (s.parallel && accept("cluster")) s.cluster = integer();
       s.body = block();
     } else if (accept("if")) {
       s.kind = Stmt::Kind::kIf;

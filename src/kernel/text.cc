@@ -139,6 +139,7 @@ class Printer {
       case Stmt::Kind::kFor:
         append(&text_, "for v", s.var, " < ", s.count, s.parallel ? " parallel" : "");
         if (s.items != 1) append(&text_, " items ", s.items);
+        if (s.cluster != 1) append(&text_, " cluster ", s.cluster);
         text_ += " {\n";
         list(s.body, depth + 1);
         break;

@@ -69,13 +69,13 @@ body {
 
 constexpr size_t kColumns = 304;
 
-// Whole numbers, as bf16, and what begins as they do without being there.
+// Whole numbers, as bf16.
 struct BoxArguments {
-  std::vector<uint16_t> a = std::vector<uint16_t>(64 * kColumns),
-                        b = std::vector<uint16_t>(16 * kColumns);
-  std::vector<float> c = std::vector<float>(64 * 16), want = c;
+  std::vector<uint16_t> a, b;
+  std::vector<float> c, want;
 
-  BoxArguments() {
+  explicit BoxArguments(size_t groups = 1)
+      : a(groups * 64 * kColumns), b(16 * kColumns), c(groups * 64 * 16), want(c) {
     Rng rng(7);
     std::vector<float> of_a, of_b;
     for (auto [bits, values] : {std::pair(&a, &of_a), std::pair(&b, &of_b)}) {
@@ -87,7 +87,7 @@ struct BoxArguments {
         values->push_back(value);
       }
     }
-    for (size_t i = 0; i < 64; ++i) {
+    for (size_t i = 0; i < groups * 64; ++i) {
       for (size_t j = 0; j < 16; ++j) {
         for (size_t k = 0; k < kColumns; ++k) {
           want[16 * i + j] += of_a[kColumns * i + k] * of_b[kColumns * j + k];
@@ -117,12 +117,11 @@ absl::StatusOr<SimtProgram> printed(const std::string& text) {
 }
 
 // What the interpreter of PTX says of the text, both ways to deliver; "wrong" of another result.
-std::string ran(const SimtProgram& program) {
-  for (const bool early : {false, true}) {
-    BoxArguments arguments;
+std::string ran(const SimtProgram& program, BoxArguments arguments = BoxArguments()) {
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
     PtxOptions options;
-    options.seed = 5;
-    options.deliver_early = early;
+    options.seed = seed;
+    options.deliver_early = seed % 2 == 0;
     const absl::Status status = run_printed(program, arguments.pointers().data(), options);
     if (!status.ok()) return std::string(status.message());
     if (arguments.c != arguments.want) return "wrong";
@@ -236,6 +235,78 @@ TEST(BoxCopies, BoxesThatTheEngineHasNot) {
     const absl::StatusOr<SimtProgram> program = printed(text);
     ASSERT_FALSE(program.ok()) << says;
     EXPECT_NE(program.status().message().find(says), std::string::npos) << program.status();
+  }
+}
+
+// Two groups, each with rows of A of its own: what they have of B is alike.
+std::string clustered() {
+  std::string text = kBoxes;
+  for (const auto& [from, to] :
+       {std::pair("A bf16 19456", "A bf16 38912"), std::pair("C f32 1024", "C f32 2048"),
+        std::pair("v0 < 1 parallel items 128", "v0 < 2 parallel items 128 cluster 2"),
+        std::pair("= A[0] (304, 1) over 64, 64 clip 0 0 of 64",
+                  "= A[19456*v0] (304, 1) over 64, 64 clip 0 64*v0 of 128"),
+        std::pair("= A[64*v6 + 64] (304, 1) over 64, 64 clip 0 0 of 64",
+                  "= A[19456*v0 + 64*v6 + 64] (304, 1) over 64, 64 clip 0 64*v0 of 128"),
+        std::pair("C[256*v2 + 16*v4 + 2*v5]", "C[1024*v0 + 256*v2 + 16*v4 + 2*v5]"),
+        std::pair("C[256*v2 + 16*v4 + 2*v5 + 128]", "C[1024*v0 + 256*v2 + 16*v4 + 2*v5 + 128]"),
+        std::pair("C[256*v2 + 16*v4 + 2*v5 + 8]", "C[1024*v0 + 256*v2 + 16*v4 + 2*v5 + 8]"),
+        std::pair("C[256*v2 + 16*v4 + 2*v5 + 136]", "C[1024*v0 + 256*v2 + 16*v4 + 2*v5 + 136]")}) {
+    text = altered(text, from, to);
+  }
+  return text;
+}
+
+TEST(BoxCopies, GroupsOfAClusterCopyForEachOther) {
+  const Kernel kernel = parse_kernel(clustered()).value();
+  EXPECT_EQ(print(kernel), clustered());
+  ASSERT_TRUE(verify(kernel).ok()) << verify(kernel);
+  EXPECT_NE(hash(parse_kernel(altered(clustered(), " cluster 2", "")).value()), hash(kernel));
+  const absl::StatusOr<SimtProgram> program = printed(clustered());
+  ASSERT_TRUE(program.ok()) << program.status();
+  const std::string& text = program->source;
+  const auto times = [&](std::string_view word) {
+    int count = 0;
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(times(".reqnctapercluster 2, 1, 1"), 1);
+  EXPECT_EQ(times("cp.async.bulk.tensor"), 4);
+  EXPECT_EQ(times(".multicast::cluster"), 2) << text;  // the columns, of which each has half
+  EXPECT_EQ(times("bar.sync"), 0);
+  BoxArguments arguments(2);
+  EXPECT_EQ(ran(*program, arguments), "");
+  // Each of what they wait for is needed.
+  int spoiled = 0;
+  for (const char* word : {"barrier.cluster.arrive", "mbarrier.expect_tx", "cp.async.bulk.tensor"}) {
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+      const size_t begin = text.rfind('\n', at) + 1, wait = text.find("barrier.cluster.wait", at);
+      size_t end = text.find('\n', at);
+      if (std::string_view(word) == "barrier.cluster.arrive") {
+        end = text.find('\n', wait);
+        if (text.find("mbarrier", end) == text.npos) continue;  // the last: a courtesy
+      }
+      SimtProgram wrong = *program;
+      wrong.source.replace(begin, end - begin, word[0] == 'b' ? "  bar.sync 0;" : "");
+      ++spoiled;
+      EXPECT_NE(ran(wrong, arguments), "") << text.substr(begin, end - begin);
+    }
+  }
+  EXPECT_GE(spoiled, 9);
+}
+
+TEST(BoxCopies, ClustersThatAreRefused) {
+  const std::pair<std::string, const char*> cases[] = {
+      {altered(clustered(), "cluster 2", "cluster 3"), "make no clusters of 3"},
+      {altered(clustered(), "cluster 2", "cluster 0"), "make no clusters of 0"},
+      {altered(clustered(), "if -v6 + 3 >= 0", "if -v6 + 3 >= 0, -v0 + 1 >= 0"),
+       "groups of a cluster may part"},
+  };
+  for (const auto& [text, says] : cases) {
+    const absl::StatusOr<Kernel> kernel = parse_kernel(text);
+    ASSERT_TRUE(kernel.ok()) << kernel.status() << text;
+    const std::string said(verify(*kernel).message());
+    EXPECT_NE(said.find(says), said.npos) << said << "\nnot " << says;
   }
 }
 

@@ -127,6 +127,11 @@ constexpr const char* kWideProducts[] = {
       C[i: 16, j: 128] = sum[k: 256](cast(f32, X[i, k]) * cast(f32, W[j, k]))
       out Y[i: 16, j: 128] = cast(bf16, C[i, j])
     })",
+    R"(op many_groups() {
+      in A: bf16[256, 192]
+      in B: bf16[16, 192]
+      out C[i: 256, j: 16] = sum[k: 192](cast(f32, A[i, k]) * cast(f32, B[j, k]))
+    })",
     R"(op rows_by_rows() {
       in A: bf16[128, 192]
       out C[i: 128, j: 128] = sum[k: 192](cast(f32, A[i, k]) * cast(f32, A[j, k]))
@@ -138,13 +143,15 @@ constexpr const char* kWideProducts[] = {
     })"};
 
 struct PrintedTally {
-  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0, boxes = 0;
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0, boxes = 0, clusters = 0;
   int assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
                 "%d of them of four sub-groups, %d of rows, %d of copies on their way, %d of boxes, "
+                "%d of clusters, "
                 "%d assembled, %d of them spill\n",
-                programs, kernels, groups, matrices, wide, rows, rings, boxes, assembled, spilled);
+                programs, kernels, groups, matrices, wide, rows, rings, boxes, clusters, assembled,
+                spilled);
   }
 };
 
@@ -191,6 +198,7 @@ class Printed {
       ASSERT_EQ(wrong_result(held, memory.results()), "")
           << drawn.schedule << print(drawn.kernel) << program->source;
     }
+    tally_.clusters += program->source.find(".multicast::cluster") != std::string::npos;
     if (ptxas_version().empty() || tally_.kernels % setting("LW_ASSEMBLED", 8) != 0) return;
     const absl::StatusOr<Assembled> assembled = assemble(program->source, program->options);
     ASSERT_TRUE(assembled.ok()) << assembled.status() << drawn.schedule << program->source;
@@ -264,6 +272,7 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
   EXPECT_GT(printed.tally().wide, 0);
   EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
   EXPECT_GT(printed.tally().boxes, 0);
+  EXPECT_GT(printed.tally().clusters, 0);
   EXPECT_GT(printed.tally().rings, 0);
 }
 

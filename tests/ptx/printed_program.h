@@ -65,6 +65,8 @@ inline absl::Status run_printed(const SimtProgram& program, void* const* argumen
     asked.groups = {launch.groups, 1, 1};
     asked.items = {launch.items, 1, 1};
     asked.shared_bytes = launch.local_bytes;
+    const PtxEntry* const entry = module.find(launch.kernel);
+    if (entry != nullptr && entry->cluster[0] > 0) asked.cluster = entry->cluster;
     std::vector<PtxMemory> memory;
     for (const SimtProgram::Parameter& p : launch.parameters) {
       using Kind = SimtProgram::Parameter::Kind;

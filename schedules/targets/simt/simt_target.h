@@ -44,6 +44,7 @@ struct SimtTarget {
   double issue_per_cycle = 1;              // instructions that a unit begins, each of items in step
   bool async_copies = false;               // into local memory, while the items that ask go on
   bool box_copies = false;                 // of boxes of tensors, by an engine that one item asks
+  int cluster_groups = 1;                  // most groups that run at once and share such copies
 
   // As of Target::fields, below whose common fields these stand in texts.
   template <class Self, class Visit>
@@ -71,6 +72,7 @@ struct SimtTarget {
     visit({.number = 121, .name = "issue_per_cycle", .added = true}, self.issue_per_cycle);
     visit({.number = 122, .name = "async_copies", .added = true}, self.async_copies);
     visit({.number = 123, .name = "box_copies", .added = true}, self.box_copies);
+    visit({.number = 124, .name = "cluster_groups", .added = true}, self.cluster_groups);
   }
 };
 

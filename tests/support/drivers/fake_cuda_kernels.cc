@@ -72,6 +72,8 @@ int run_entry(const std::string& source, const std::string& name, unsigned group
   launch.items[0] = items;
   launch.shared_bytes = shared;
   launch.parameters = parameters;
+  const lw::PtxEntry* const entry = module->find(name);
+  if (entry != nullptr && entry->cluster[0] > 0) launch.cluster = entry->cluster;
   std::vector<lw::PtxMemory> memory;
   for (const auto& [address, bytes] : allocations) {
     memory.push_back({address, static_cast<int64_t>(bytes), true});

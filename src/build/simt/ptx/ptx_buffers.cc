@@ -14,6 +14,7 @@ using Parameter = SimtProgram::Parameter;
 
 void PtxBuffers::find_used(const std::vector<Stmt>& list) {
   for (const Stmt& s : list) {
+    if (s.kind == Stmt::Kind::kInt || s.kind == Stmt::Kind::kFor) clusters_.define(s);
     if (const Block* box = box_of(s); box != nullptr) {
       used_.insert(box->dst.buffer);
       find_map(s);
@@ -28,28 +29,51 @@ void PtxBuffers::find_used(const std::vector<Stmt>& list) {
   }
 }
 
+// Of a box that is alike for all groups of a cluster each copies a slice, of its outermost extent, for
+// all.
 void PtxBuffers::find_map(const Stmt& copy) {
-  const absl::StatusOr<SimtProgram::TensorMap> map = tensor_map_of(kernel_, *copy.block);
+  const Block& box = *copy.block;
+  absl::StatusOr<SimtProgram::TensorMap> map = tensor_map_of(kernel_, box);
   if (!map.ok()) {
     refused_.Update(map.status());
     return;
+  }
+  Copied& copied = copies_[&copy];
+  copied.bytes = box_bytes(*map);
+  const bool apart = std::any_of(box.clips.begin(), box.clips.end(), [this](const Clip& clip) {
+    return clusters_.differ(clip.first);
+  });
+  const auto several = [](int64_t extent) { return extent > 1; };
+  const auto outermost = std::find_if(box.extents.begin(), box.extents.end(), several);
+  const int64_t unit = cluster_ * (map->swizzled ? kSwizzle : 128);
+  if (cluster_ > 1 && !apart && outermost != box.extents.end() && *outermost % cluster_ == 0 &&
+      copied.bytes % unit == 0) {
+    copied.slices = cluster_;
+    copied.dim = static_cast<int>(outermost - box.extents.begin());
+    map->box[box.extents.size() - 1 - static_cast<size_t>(copied.dim)] /= cluster_;
+    shares_ = true;
   }
   const Buffer& from = kernel_.buffers[copy.block->srcs[0].buffer];
   const bool packed = from.scope == Scope::kPacked;
   const Parameter parameter = {packed ? Parameter::Kind::kPacked : Parameter::Kind::kArgument,
                                packed ? 0 : from.slot, *map};
   const auto known = std::find(maps_.begin(), maps_.end(), parameter);
-  map_of_[&copy] = static_cast<size_t>(known - maps_.begin());
+  copied.map = static_cast<size_t>(known - maps_.begin());
   if (known == maps_.end()) maps_.push_back(parameter);
 }
 
 PtxBuffers::Box PtxBuffers::box(const Stmt& copy) {
-  const size_t number = map_of_.at(&copy);
-  return {map_starts_[number], box_bytes(*maps_[number].map),
-          linear_place(copy.block->dst.buffer, copy.block->dst.index)};
+  const Copied& copied = copies_.at(&copy);
+  return {map_starts_[copied.map], copied.bytes,
+          linear_place(copy.block->dst.buffer, copy.block->dst.index), copied.slices, copied.dim};
 }
 
-std::string PtxBuffers::parameters(const std::vector<Stmt>& body, SimtProgram::Launch* launch) {
+std::string PtxBuffers::parameters(const std::vector<Stmt>& body, const Stmt* grid,
+                                   SimtProgram::Launch* launch) {
+  if (grid != nullptr) {
+    cluster_ = grid->cluster;
+    clusters_.define(*grid);
+  }
   find_used(body);
   std::string text, workspace, packed, shared;
   const auto add = [&](Parameter parameter) {

@@ -50,13 +50,16 @@ class EntryText {
     const std::vector<Stmt>& body = grid ? statements[0].body : statements;
     count_reads(body);
     std::string text = concat("\n.visible .entry ", name, "(");
-    text += buffers_.parameters(body, launch);
+    text += buffers_.parameters(body, grid ? &statements[0] : nullptr, launch);
     RETURN_IF_ERROR(buffers_.refused());
     begin_sets(body, launch);
-    text += concat(")\n.maxntid ", items_, ", 1, 1\n.minnctapersm 1\n{\n");
+    text += concat(")\n.maxntid ", items_, ", 1, 1\n.minnctapersm 1\n");
+    if (buffers_.shares()) text += concat(".reqnctapercluster ", statements[0].cluster, ", 1, 1\n");
+    text += "{\n";
     for (const Stmt& s : before) integer(s);
     if (grid) special(statements[0].var, "%ctaid.x", statements[0].count);
     list(body);
+    if (buffers_.shares()) sets_.meet();   // nobody leaves whom others may yet copy for
     code_.line("ret");
     RETURN_IF_ERROR(failure_);
     return concat(text, code_.declarations(), buffers_.own_memory(), code_.leave(), "}\n");
@@ -91,25 +94,13 @@ class EntryText {
     code_.line("add.s32 ", ring, ", ", shared, ", ", launch->local_bytes);
     launch->local_bytes += aligned_bytes(sets_.bytes());
     if (launch->local_bytes > target_.local_bytes) fail("no memory is left for barriers");
-    sets_.begin(ring);
+    sets_.begin(ring, buffers_.shares());
   }
 
-  // The box's coordinates are the innermost first.
   void copy_box(const Stmt& s) {
-    const PtxBuffers::Box box = buffers_.box(s);
-    std::string coordinates;
-    for (auto clip = s.block->clips.rbegin(); clip != s.block->clips.rend(); ++clip) {
-      coordinates += concat(coordinates.empty() ? "" : ", ", word_value(clip->first));
-    }
-    const std::string place = box.place.bytes == 0 ? box.place.base : code_.word();
-    if (box.place.bytes != 0) {
-      code_.line("add.s32 ", place, ", ", box.place.base, ", ", box.place.bytes);
-    }
-    code_.line("@", sets_.first_item(), " mbarrier.expect_tx.relaxed.cta.shared.b64 ",
-               sets_.open(), ", ", box.bytes);
-    code_.line("@", sets_.first_item(), " cp.async.bulk.tensor.", s.block->clips.size(),
-               "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [", place, "], [",
-               box.map, ", {", coordinates, "}], ", sets_.open());
+    std::vector<std::string> coordinates;
+    for (const Clip& clip : s.block->clips) coordinates.push_back(word_value(clip.first));
+    sets_.copy(buffers_.box(s), *s.block, std::move(coordinates));
   }
 
   void landed(const Stmt& s) {
@@ -244,8 +235,10 @@ class EntryText {
   }
 
   // What items wrote to shared memory products read, and copies of boxes overwrite, by another way.
+  // Where groups of a cluster copy for each other, all of these.
   void meet() {
     if (stores_ && (wide_ || boxes_)) code_.line("fence.proxy.async");
+    if (boxes_) return sets_.meet();
     code_.line("bar.sync 0");
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/strings/str_join.h"
 #include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
 
@@ -40,8 +41,15 @@ int64_t PtxSets::flow(const std::vector<Stmt>& list, int64_t sets) {
   return sets;
 }
 
-void PtxSets::begin(const std::string& ring) {
+void PtxSets::meet() {
+  if (!cluster_) return code_.line("bar.sync 0");
+  code_.line("barrier.cluster.arrive.release.aligned");
+  code_.line("barrier.cluster.wait.acquire.aligned");
+}
+
+void PtxSets::begin(const std::string& ring, bool cluster) {
   start_ = ring;
+  cluster_ = cluster;
   first_ = code_.flag();
   count_ = code_.word();
   open_ = code_.word();
@@ -53,9 +61,42 @@ void PtxSets::begin(const std::string& ring) {
   }
   code_.line("fence.mbarrier_init.release.cluster");
   code_.line("fence.proxy.async");         // the engine sees them too
-  code_.line("bar.sync 0");
+  meet();
   code_.line("mov.b32 ", count_, ", 0");
   find_open();
+  if (!cluster_) return;
+  rank_ = code_.word();
+  code_.line("mov.u32 ", rank_, ", %cluster_ctarank");
+}
+
+// a + rank * factor.
+std::string PtxSets::with_rank(const std::string& a, int64_t factor) {
+  std::string sum = code_.word();
+  code_.line("mad.lo.s32 ", sum, ", ", rank_, ", ", factor, ", ", a);
+  return sum;
+}
+
+void PtxSets::copy(const PtxBuffers::Box& box, const Block& block,
+                   std::vector<std::string> coordinates) {
+  std::string place = box.place.base, to_all, mask;
+  if (box.place.bytes != 0) {
+    place = code_.word();
+    code_.line("add.s32 ", place, ", ", box.place.base, ", ", box.place.bytes);
+  }
+  if (box.slices > 1) {                    // one's own slice, for all
+    std::string& first = coordinates[static_cast<size_t>(box.dim)];
+    first = with_rank(first, block.extents[box.dim] / box.slices);
+    place = with_rank(place, box.bytes / box.slices);
+    const std::string groups = code_.half();
+    code_.line("mov.b16 ", groups, ", ", (1 << box.slices) - 1);
+    to_all = ".multicast::cluster";
+    mask = ", " + groups;
+  }
+  std::reverse(coordinates.begin(), coordinates.end());  // the innermost first
+  code_.line("@", first_, " mbarrier.expect_tx.relaxed.cta.shared.b64 [", open_, "], ", box.bytes);
+  code_.line("@", first_, " cp.async.bulk.tensor.", uint64_t{coordinates.size()},
+             "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", to_all, " [", place,
+             "], [", box.map, ", {", absl::StrJoin(coordinates, ", "), "}], [", open_, "]", mask);
 }
 
 void PtxSets::find_open() {
@@ -65,7 +106,7 @@ void PtxSets::find_open() {
 }
 
 void PtxSets::commit() {
-  code_.line("@", first_, " mbarrier.arrive.shared.b64 _, ", open());
+  code_.line("@", first_, " mbarrier.arrive.shared.b64 _, [", open_, "]");
   code_.line("add.s32 ", count_, ", ", count_, ", 1");
   find_open();
 }

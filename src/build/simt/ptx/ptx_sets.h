@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "src/build/simt/ptx/ptx_buffers.h"
 #include "src/build/simt/ptx/ptx_code.h"
 #include "src/kernel/kernel.h"
 
@@ -23,11 +24,12 @@ class PtxSets {
   bool counted() const { return most_ <= kMostOnTheirWay; }
   int64_t bytes() const { return 8 * ring_; }  // of the ring, in the group's memory
 
-  // The ring lies there, from a multiple of 8 on. Its first item is the group's first.
-  void begin(const std::string& ring);
-  const std::string& first_item() const { return first_; }  // a predicate
-  // The mbarrier of the set that is open: "[%r7]".
-  std::string open() const { return concat("[", open_, "]"); }
+  // The ring lies there, from a multiple of 8 on. `cluster`: other groups copy into this one's memory.
+  void begin(const std::string& ring, bool cluster);
+  // Of the group's items, or of all of the cluster's.
+  void meet();
+  // Of the set that is open. `coordinates`: where the box begins, by dimension.
+  void copy(const PtxBuffers::Box& box, const Block& block, std::vector<std::string> coordinates);
   void commit();
   // Until the sets that the statement covers have landed.
   void wait(const Stmt& landed);
@@ -36,11 +38,15 @@ class PtxSets {
   // How many sets may be on their way after the list, of those before.
   int64_t flow(const std::vector<Stmt>& list, int64_t sets);
   void find_open();
+  std::string with_rank(const std::string& a, int64_t factor);
 
   PtxCode& code_;
   absl::flat_hash_map<const Stmt*, int64_t> before_;  // of each kLanded: sets on their way, at most
   int64_t most_ = 0, ring_ = 1;
-  std::string start_, first_, count_, open_;  // registers; count_: sets that are committed
+  bool cluster_ = false;
+  // Registers: the ring, whether an item is the group's first, sets that are committed, the mbarrier
+  // of the one that is open, the group's number in its cluster.
+  std::string start_, first_, count_, open_, rank_;
 };
 
 }  // namespace lw

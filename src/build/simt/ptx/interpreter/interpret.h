@@ -83,7 +83,8 @@ int64_t ptx_tensor_element_bytes(const PtxTensorMap& map);  // 0: the type is no
 absl::StatusOr<std::string> encode_tensor_map(const PtxTensorMap& map);
 
 struct PtxOptions {
-  uint64_t seed = 0;                      // of the order of blocks and warps; 0: ascending
+  uint64_t seed = 0;                      // of the order of blocks and warps, and of where a warp
+                                          // lets others go first; 0: ascending, until it blocks
   int64_t step_limit = int64_t{1} << 33;  // instructions of threads, in the whole launch
   bool deliver_early = false;             // asynchronous copies land at issue, not at the wait
 };
@@ -93,7 +94,7 @@ struct PtxStatistics {
 };
 
 // Runs the launch to its end. Blocks (clusters) run one after the other; within one, a warp runs
-// until it blocks. kInternal names line, text, block and thread of: an access out of bounds or not
+// until it blocks, or as far as is drawn. kInternal names line, text, block and thread of: an access out of bounds or not
 // aligned, a register that was never written, an aligned instruction that part of a warp reaches, a
 // lane that a .sync instruction names and that does not come, a barrier at which others never
 // arrive, an arrival too many, a trap. kResourceExhausted: the step limit. kInvalidArgument: the

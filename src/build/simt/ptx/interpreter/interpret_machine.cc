@@ -309,7 +309,9 @@ bool Machine::run_warp(Warp* warp, bool* progress) {
   for (Fragment& f : warp->fragments) {
     if (f.state == Fragment::State::kPoll) f.state = Fragment::State::kRun;
   }
+  constexpr int64_t kMostInTurn = 256;
   const int64_t before = steps;
+  left = options.seed == 0 ? INT64_MAX : 1 + static_cast<int64_t>(random.below(kMostInTurn));
   while (true) {
     std::vector<Fragment>& fragments = warp->fragments;
     size_t best = fragments.size();
@@ -327,6 +329,9 @@ bool Machine::run_warp(Warp* warp, bool* progress) {
       if (i < best) --best;
     }
     if (!run_fragment(warp, best)) return false;
+    if (left > 0) continue;
+    *progress = true;
+    return true;                           // others may come before it ends, or has to wait
   }
   if (steps != before) *progress = true;
   return warp->alive == 0 || check_stuck(warp);

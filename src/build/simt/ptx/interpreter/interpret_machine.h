@@ -169,6 +169,7 @@ struct Machine {
   uint64_t cluster_phase = 0;
   std::vector<std::unique_ptr<Block>> blocks;  // of the cluster that runs
   Rng random{0};
+  int64_t left = 0;  // instructions until another warp's turn, of orders that are drawn
   int64_t steps = 0;
   absl::Status status;
 

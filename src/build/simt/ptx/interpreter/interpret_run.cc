@@ -49,6 +49,7 @@ bool Machine::end_lanes(Warp* warp) {
 bool Machine::run_fragment(Warp* warp, size_t which) {
   const Instruction* code = function->code.data();
   while (true) {
+    if (left-- <= 0) return true;
     std::vector<Fragment>& fragments = warp->fragments;
     Fragment& f = fragments[which];
     const Instruction& in = code[f.pc];
