@@ -3,7 +3,8 @@
 // at the root, and every stage attached to one, gets a register tile.
 //
 // The space is in the order of a walk through the choices, each rule's in the rule's own order; a
-// draft for which a rule has settled all of them (Draft::chosen) takes no further one. Numbers are
+// draft for which a rule has settled all of them (Draft::chosen) takes no further one. Where items run
+// in step, drafts in which each is alone in its group stay only if there are no others. Numbers are
 // decisions. What does not apply to a stage is left out, and said (Refusal): later rules find the
 // stage as it was, and one whose tile does not apply is tiled by the rule of the last resort, so that
 // none goes without vectors because a rule did not fit.
@@ -65,6 +66,15 @@ void tile_all(Draft& d, const std::vector<const Rule*>& rules) {
   }
 }
 
+// Where items run in step, one that is alone leaves the others of its step idle.
+void leave_out_alone(const Nest& start, std::vector<Draft>& drafts) {
+  const bool in_step =
+      serves(*start.target, kRegisterMachines) && !serves(*start.target, kProcessors);
+  const auto is_alone = [](const Draft& draft) { return !draft.groups; };
+  if (!in_step || std::all_of(drafts.begin(), drafts.end(), is_alone)) return;
+  std::erase_if(drafts, is_alone);
+}
+
 // Sketches as they are found, and what became of the others.
 class Collector {
  public:
@@ -109,6 +119,7 @@ std::vector<Sketch> make_space(const Nest& start, std::vector<Refusal>* refusals
     }
     drafts = std::move(next);
   }
+  leave_out_alone(start, drafts);
   std::vector<Sketch> space;
   Collector collector(space, refusals);
   for (Draft& draft : drafts) {

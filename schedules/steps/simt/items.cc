@@ -24,6 +24,9 @@
 namespace lw {
 namespace {
 
+// Of a tile that items exchange: more are better off with an item each.
+constexpr int64_t kMostExchanged = 16;
+
 // Of loops of a reduction: that registers may be exchanged, and that all come to where they are.
 absl::Status check_exchange(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
@@ -69,6 +72,15 @@ bool moves_back(const Stage& stage, const Loop& shared) {
   });
 }
 
+// Points of a tile.
+int64_t points_of(const Stage& stage) {
+  int64_t points = 1;
+  for (int l = tile_begin(stage); l < static_cast<int>(stage.loops.size()); ++l) {
+    if (!is_reduction(stage, stage.loops[l])) points *= trips(stage, l);
+  }
+  return points;
+}
+
 // Whether the items would exchange what they accumulate in the loop.
 bool is_exchanged(const Nest& nest, int stage, int position) {
   const Stage& s = nest.stages[stage];
@@ -83,12 +95,8 @@ absl::Status check_registers(const Nest& nest, int stage, int64_t items) {
   const Stage& s = nest.stages[stage];
   if (target.unit_register_bytes == 0 || s.matrix >= 0) return absl::OkStatus();
   constexpr int64_t kOthers = 128;         // addresses, counters, operands: bytes
-  int64_t points = 1;
-  for (int l = tile_begin(s); l < static_cast<int>(s.loops.size()); ++l) {
-    if (!is_reduction(s, s.loops[l])) points *= trips(s, l);
-  }
   const int64_t size = std::max(4, size_of(nest.program->tensors[s.tensor].type));
-  const int64_t bytes = items * (points * size + kOthers);
+  const int64_t bytes = items * (points_of(s) * size + kOthers);
   if (bytes <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
                            target.unit_register_bytes));
@@ -195,22 +203,27 @@ std::vector<Decision> lanes_domain(const Nest& nest, const Step& step) {
 
 std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   if (step.numbers.size() > 2) return lanes_domain(nest, step);
-  std::vector<Decision> domain = {{0, 0}};
+  const Decision alone = {0, 0};
   const absl::StatusOr<int> stage = target_stage(nest, step);
-  // A sub-group has its items in any case: alone none of them is.
-  if (stage.ok() && (nest.stages[*stage].items > 0 || nest.stages[*stage].matrix >= 0)) {
-    domain.clear();
-  }
-  if (!stage.ok() || !check_grid(nest, *stage).ok()) return domain;
-  const int end = tile_begin(nest.stages[*stage]);
-  for (int position = first_inside(nest.stages[*stage]); position < end; ++position) {
+  if (!stage.ok()) return {alone};
+  const Stage& s = nest.stages[*stage];
+  // A sub-group has its items in any case: alone none of them is. Of a grid's items in step one
+  // that is leaves the others idle.
+  const bool of_sub_groups = s.items > 0 || s.matrix >= 0;
+  const bool idle = s.place == Place::kRoot && !is_processor(simt(*nest.target));
+  std::vector<Decision> domain;
+  if (!of_sub_groups && !idle) domain.push_back(alone);
+  const int end = check_grid(nest, *stage).ok() ? tile_begin(s) : 0;
+  for (int position = first_inside(s); position < end; ++position) {
     for (int64_t count = 1;; ++count) {
+      if (is_exchanged(nest, *stage, position) && points_of(s) > kMostExchanged) break;
       Nest joined = nest;
       if (!share_loops(joined, *stage, position, count).ok()) break;
       const bool many = trips(joined.stages[*stage], position) > 1;
-      if (many || nest.stages[*stage].matrix >= 0) domain.push_back({position, count});
+      if (many || s.matrix >= 0) domain.push_back({position, count});
     }
   }
+  if (domain.empty() && !of_sub_groups) domain.push_back(alone);
   return domain;
 }
 
