@@ -46,7 +46,9 @@ static std::vector<int64_t> group_extents(const Stage& s, const Stage& copy) {
   for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
     if (s.loops[l].kind != LoopKind::kItem) continue;
     const std::vector<int64_t> all = inner_extents(s, l);
-    for (const LoopPart& part : s.loops[l].parts) extents[part.axis] = all[part.axis];
+    for (const LoopPart& part : s.loops[l].parts) {
+      extents[part.axis] = std::max(extents[part.axis], all[part.axis]);
+    }
   }
   return extents;
 }
@@ -81,8 +83,8 @@ bool copy_fits(const Nest& nest, int stage, int tensor, int depth, bool wide) {
   const bool company = has_items(s);
   const int64_t own = item_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, false);
   if (own <= (company ? file.own_copies : file.copies)) return true;
-  return company && group_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, true) <=
-                        file.copies;
+  return company && s.place == Place::kRoot && check_group_reads(s, depth - 1).ok() &&
+         group_copy_bytes(nest, stage, copy) + copies_bytes(nest, stage, true) <= file.copies;
 }
 
 }  // namespace lw

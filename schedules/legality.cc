@@ -321,6 +321,33 @@ bool has_items(const Stage& stage) {
                      [](const Loop& loop) { return loop.kind == LoopKind::kItem; });
 }
 
+absl::Status check_group_reads(const Stage& host, int loop) {
+  int items = -1;
+  for (int l = 0; l < static_cast<int>(host.loops.size()); ++l) {
+    if (host.loops[l].kind == LoopKind::kItem) items = l;
+  }
+  const Loop& shared = host.loops[items];
+  if (loop >= items && is_reduction(host, shared)) {
+    return infeasible(concat("items accumulate by themselves in ", shared.name));
+  }
+  // Items whose tiles differ in size run code of their own, in which the others meet nobody.
+  for (const LoopPart& part : shared.parts) {
+    const bool even = host.axes[part.axis].extent % part.tile == 0;
+    if (!even && shared.tail == Tail::kCompose) {
+      return infeasible(concat("items of ", shared.name, " differ at its end"));
+    }
+  }
+  for (int l = items + 1; l <= loop; ++l) {
+    for (const LoopPart& part : host.loops[l].parts) {
+      for (const LoopPart& dealt : shared.parts) {
+        if (part.axis != dealt.axis) continue;
+        return infeasible(concat("items move along ", host.loops[l].name, " one by one"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 bool has_several_sub_groups(const Stage& root) {
   return root.sub_group > 0 && root.items > root.sub_group;
 }

@@ -55,6 +55,10 @@ int root_of(const Nest& nest, int stage);
 bool has_parallel(const Stage& stage);
 // Whether items of a group share a loop of its own.
 bool has_items(const Stage& stage);
+// Whether the items of its groups, it being at the root, may fetch together what is read at its loop at
+// `loop`: all of them come there, and it does not move with a loop inside of those that they share.
+// REQUIRES: has_items(root).
+absl::Status check_group_reads(const Stage& root, int loop);
 // Whether its groups, it being at the root, are several sub-groups.
 bool has_several_sub_groups(const Stage& root);
 

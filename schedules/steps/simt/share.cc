@@ -24,40 +24,14 @@ namespace {
 constexpr int64_t kPadded = 2, kPaddedVector = 3, kSwizzled = 4, kBoxed = 5;
 constexpr int kWordBytes = 4, kVectorBytes = 16;  // of a bank; of the widest access
 
-// Of a copy that stands inside of a grid whose groups have several items, which does not move with
-// a loop inside of those that the items share.
 absl::Status check_shared_copy(const Nest& nest, int copy) {
   const Stage& c = nest.stages[copy];
   if (c.copy_of < 0 || c.place != Place::kAt) return infeasible(concat(c.name, " is no such copy"));
   const Stage& host = nest.stages[c.host];
-  const int at = find_loop(host, c.loop);
-  int items = -1;
-  for (int l = 0; l < static_cast<int>(host.loops.size()); ++l) {
-    if (host.loops[l].kind == LoopKind::kItem) items = l;
-  }
-  if (host.place != Place::kRoot || items < 0) {
+  if (host.place != Place::kRoot || !has_items(host)) {
     return infeasible(concat("no group reads ", c.name));
   }
-  if (at >= items && is_reduction(host, host.loops[items])) {
-    return infeasible(concat("items accumulate by themselves in ", host.loops[items].name));
-  }
-  // Items whose tiles differ in size run code of their own, in which the others meet nobody.
-  for (int p = 0; p < static_cast<int>(host.loops[items].parts.size()); ++p) {
-    const LoopPart& part = host.loops[items].parts[p];
-    const bool even = host.axes[part.axis].extent % part.tile == 0;
-    if (!even && host.loops[items].tail == Tail::kCompose) {
-      return infeasible(concat("items of ", host.loops[items].name, " differ at its end"));
-    }
-  }
-  for (int l = items + 1; l <= at; ++l) {
-    for (const LoopPart& part : host.loops[l].parts) {
-      for (const LoopPart& shared : host.loops[items].parts) {
-        if (part.axis != shared.axis) continue;
-        return infeasible(concat("items move along ", host.loops[l].name, " one by one"));
-      }
-    }
-  }
-  return absl::OkStatus();
+  return check_group_reads(host, find_loop(host, c.loop));
 }
 
 // Items in step move a vector each, side by side; a run of several would lie between neighbours.
