@@ -107,6 +107,13 @@ absl::StatusOr<std::vector<Token>> lex_ptx(std::string_view source) {
         return absl::InvalidArgumentError(
             concat("line ", line, ": '", token.text, "' is no number"));
       }
+    } else if (c == '"') {
+      end = source.find('"', at + 1);
+      if (end == std::string_view::npos || source.substr(at, end - at).find('\n') != source.npos) {
+        return absl::InvalidArgumentError(concat("line ", line, ": a string has no end"));
+      }
+      token.kind = Token::Kind::kString;
+      token.text = source.substr(at + 1, end++ - at - 1);
     } else if (std::string_view(",;[]{}|!@+-:()<>=").find(c) != std::string_view::npos) {
       token.kind = Token::Kind::kPunctuation;
       token.text = source.substr(at, 1);

@@ -11,7 +11,8 @@
 namespace lw::ptx_interpreter {
 
 struct Token {
-  enum class Kind : uint8_t { kWord, kInteger, kFloat, kPunctuation, kEnd } kind = Kind::kEnd;
+  enum class Kind : uint8_t { kWord, kInteger, kFloat, kString, kPunctuation, kEnd };
+  Kind kind = Kind::kEnd;
   std::string_view text;  // into the source; a word has its dots and :: in it
   bool wide = false;      // kFloat: bits are a double's
   uint64_t bits = 0;

@@ -282,7 +282,7 @@ class PtxParser : public Names {
       } else if (is(".shared")) {
         RETURN_IF_ERROR(variable(Space::kShared));
       } else if (accept(".pragma")) {
-        return bad("pragmas are not known");
+        if (!accept("nounroll") || !accept(";")) return bad("no such pragma is known");
       } else if (now().kind == Token::Kind::kWord && tokens_[at_ + 1].text == ":") {
         const std::string name(now().text);
         const auto place = static_cast<int32_t>(function_.code.size());
