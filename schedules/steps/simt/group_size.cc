@@ -9,6 +9,7 @@
 
 #include "schedules/domains.h"
 #include "schedules/legality.h"
+#include "schedules/steps/simt/item_registers.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -32,6 +33,12 @@ absl::Status apply_group_size(Nest& nest, const Step& step) {
   const int64_t items = step.numbers[0], most = simt(*nest.target).group_items;
   if (items < 2 || items > most) {
     return infeasible(concat("a group of ", items, " items, of ", most));
+  }
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const bool here = nest.stages[s].place == Place::kRoot || nest.stages[s].place == Place::kAt;
+    if (here && root_of(nest, s) == stage) {
+      RETURN_IF_ERROR(check_item_registers(nest, s, items));
+    }
   }
   nest.stages[stage].items = items;
   return absl::OkStatus();
@@ -63,10 +70,10 @@ std::vector<Decision> group_size_domain(const Nest& nest, const Step& step) {
   }
   std::vector<Decision> domain;
   const int64_t least = std::max(2, target.simd);
-  for (int64_t items = least; items < most && items <= target.group_items; items *= 2) {
-    domain.push_back({items});
+  for (int64_t items = least; items < most; items *= 2) {
+    if (applies(nest, step, {items})) domain.push_back({items});
   }
-  if (most >= 2 && most <= target.group_items) domain.push_back({most});
+  if (applies(nest, step, {most})) domain.push_back({most});
   return domain;
 }
 

@@ -16,6 +16,7 @@
 
 #include "schedules/domains.h"
 #include "schedules/legality.h"
+#include "schedules/steps/simt/item_registers.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -72,34 +73,11 @@ bool moves_back(const Stage& stage, const Loop& shared) {
   });
 }
 
-// Points of a tile.
-int64_t points_of(const Stage& stage) {
-  int64_t points = 1;
-  for (int l = tile_begin(stage); l < static_cast<int>(stage.loops.size()); ++l) {
-    if (!is_reduction(stage, stage.loops[l])) points *= trips(stage, l);
-  }
-  return points;
-}
-
 // Whether the items would exchange what they accumulate in the loop.
 bool is_exchanged(const Nest& nest, int stage, int position) {
   const Stage& s = nest.stages[stage];
   return simt(*nest.target).sub_group > 1 && position >= 0 && position < tile_begin(s) &&
          is_reduction(s, s.loops[position]);
-}
-
-// Of a unit's registers a group has its items' results at least; what else they hold goes
-// elsewhere.
-absl::Status check_registers(const Nest& nest, int stage, int64_t items) {
-  const SimtTarget& target = simt(*nest.target);
-  const Stage& s = nest.stages[stage];
-  if (target.unit_register_bytes == 0 || s.matrix >= 0) return absl::OkStatus();
-  constexpr int64_t kOthers = 128;         // addresses, counters, operands: bytes
-  const int64_t size = std::max(4, size_of(nest.program->tensors[s.tensor].type));
-  const int64_t bytes = items * (points_of(s) * size + kOthers);
-  if (bytes <= target.unit_register_bytes) return absl::OkStatus();
-  return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
-                           target.unit_register_bytes));
 }
 
 absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
@@ -134,7 +112,7 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   } else if (items > target.group_items) {
     return infeasible(concat("a group of ", items, " items, of ", target.group_items));
   }
-  RETURN_IF_ERROR(check_registers(nest, stage, items));
+  RETURN_IF_ERROR(check_item_registers(nest, stage, items));
   if (moves_back(s, s.loops[position])) {
     return infeasible(concat("two items would compute the end of ", s.loops[position].name));
   }
@@ -216,7 +194,7 @@ std::vector<Decision> items_domain(const Nest& nest, const Step& step) {
   const int end = check_grid(nest, *stage).ok() ? tile_begin(s) : 0;
   for (int position = first_inside(s); position < end; ++position) {
     for (int64_t count = 1;; ++count) {
-      if (is_exchanged(nest, *stage, position) && points_of(s) > kMostExchanged) break;
+      if (is_exchanged(nest, *stage, position) && tile_points(s) > kMostExchanged) break;
       Nest joined = nest;
       if (!share_loops(joined, *stage, position, count).ok()) break;
       const bool many = trips(joined.stages[*stage], position) > 1;
