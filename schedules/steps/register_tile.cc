@@ -14,6 +14,7 @@
 //   reduction over columns in lanes   r*v accumulators + v loaded columns + 1 broadcast
 //   reduction in the vector loop      r*v partial accumulators + v loaded vectors + 1
 //   map                               r*v vectors
+// and of machines that load all that a tile reads first, that instead of one step's.
 // A reduction is unrolled by a power of two, or whole: of a window that slides over the rows, or
 // along the lanes, what was loaded then serves all results in whose windows it is. Of the first kind
 // there may be several.
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/access.h"
 #include "schedules/domains.h"
 #include "schedules/dot.h"
 #include "schedules/legality.h"
@@ -98,6 +100,7 @@ class Tiles {
     }
     if (atom != nullptr) per_cycle_ = atom->per_cycle, latency_ = atom->latency;
     if (reduces_) find_windows();
+    if (file_.loads_first) addresses_ = addresses(nest, stage);
     const bool transposes = !reduces_ && reads_across(stage);
     const int64_t stages = static_cast<int64_t>(nest.stages.size());
     most_vectors_ = std::min(kMaxTileVectors, kMaxProgramVectors / stages) / (windows() ? 4 : 2);
@@ -149,20 +152,36 @@ class Tiles {
     const int64_t most = reduces_ ? file_.vectors : 4;
     for (int64_t vectors = 1; vectors <= most; ++vectors) {
       const int64_t size = std::min(vectors * lanes_, extent);
-      if (registers(rows, vectors) > file_.vectors) break;
+      sizes[dimensions_.size() - 1] = size;
+      if (registers(rows, vectors, sizes) > file_.vectors) break;
       // A window's taps are unrolled for each edge that it hangs over: its programs grow faster.
       if (steps == 1 || rows * vectors * steps <= most_vectors_) {
-        sizes[dimensions_.size() - 1] = size;
         tiles_.push_back({sizes, score(rows, vectors, sizes)});
       }
       if (size == extent) break;
     }
   }
 
-  int64_t registers(int64_t rows, int64_t vectors) const {
+  int64_t registers(int64_t rows, int64_t vectors, const Decision& sizes) const {
     const int64_t temporaries = file_.fma ? 1 : 2;
+    if (file_.loads_first && reduces_) {
+      return rows * vectors + div_up(read_by(sizes), lanes_) + temporaries;
+    }
     if (!reduces_) return std::min<int64_t>(rows * vectors, 16);  // spills nothing: used at once
     return rows * vectors + (rows == 1 ? 1 : std::min(vectors, rows)) + temporaries;
+  }
+
+  // Elements that the tile reads, all steps of the reduction.
+  int64_t read_by(const Decision& sizes) const {
+    int64_t all = 0;
+    for (const Address& address : addresses_) {
+      int64_t elements = 1;
+      for (size_t n = 0; n < dimensions_.size(); ++n) {
+        if (uses(address, axis_of(n))) elements *= sizes[n];
+      }
+      all += elements;
+    }
+    return all;
   }
 
   double score(int64_t rows, int64_t vectors, const Decision& sizes) const {
@@ -238,6 +257,7 @@ class Tiles {
   int64_t most_rows_ = 1, most_vectors_ = 1;
   bool reduces_ = false;
   std::vector<ReadSteps> reads_;           // of windows
+  std::vector<Address> addresses_;         // where they count
   double per_cycle_ = 1, latency_ = 4;
   std::vector<Tile> tiles_;
 };

@@ -42,6 +42,7 @@ struct RegisterFile {
   bool masks = false;                      // lane-masked loads and stores are cheap
   int most_lanes = 4096;                   // of a vector, however narrow they are
   double loads_per_cycle = 2;              // of vectors
+  bool loads_first = false;                // all that a tile reads, before it computes
   bool processor = false;                  // its caches heed streaming stores and prefetches
   // Most bytes of the copies at a stage's loops: of those that several items of a group have each
   // for itself, and of all others. 0: as many as wanted.

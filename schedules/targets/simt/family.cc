@@ -95,9 +95,9 @@ std::vector<std::pair<const char*, std::string>> other_names(const Target& targe
 int units(const Target& target) { return std::max(2, simt(target).units); }
 
 // Where a machine says how many registers a unit has, an item's are that machine's own, and what it
-// needs besides its tile (addresses, counters, what is loaded next) is among them: ptxas spills tiles
-// that leave it less.
-constexpr int64_t kOtherRegisterBytes = 400;
+// needs besides its tile (addresses, counters, what is loaded next) is among them: ptxas, which loads
+// all that a tile reads before it computes, spills tiles that leave it less.
+constexpr int64_t kOtherRegisterBytes = 240;
 
 RegisterFile registers(const Target& target) {
   const SimtTarget& t = simt(target);
@@ -109,6 +109,7 @@ RegisterFile registers(const Target& target) {
           .masks = false,
           .most_lanes = 16,
           .loads_per_cycle = t.loads_per_cycle,
+          .loads_first = exact,
           .processor = is_processor(t),
           .own_copies = kPrivateRegisters * t.register_bytes,
           .copies = t.local_bytes};
