@@ -13,6 +13,7 @@
 #include "cost_model/simt/dealing.h"
 #include "cost_model/simt/matrices.h"
 #include "cost_model/simt/once.h"
+#include "cost_model/simt/registers.h"
 #include "cost_model/simt/together.h"
 #include "schedules/targets/simt/simt_target.h"
 
@@ -150,6 +151,7 @@ class Group {
     const double lane = std::max(4, size_of(tensor.type));
     const double held = stage.matrix >= 0 ? 4 * tile_of(cost).words : vectors * cost.lanes * lane;
     registers_ = std::max(registers_, held);
+    launch_.registers = std::max(launch_.registers, item_registers(nest_, cost));
     if (stage.place != Place::kAt) return;
     std::vector<double> box = stage.memory >= 0 ? group_box(cost) : box_of(cost, cost.depth);
     box.resize(std::min(box.size(), tensor.shape.size()));
@@ -392,13 +394,16 @@ class Group {
     launch_.item_bytes = registers_ + (company() ? own_ : 0);
     const double most = static_cast<double>(target_.register_bytes), items = launch_.items;
     if (!company() && own_ > most) launch_.local_bytes += own_;
-    const double room = target_.unit_register_bytes > 0
+    const bool exact = target_.unit_register_bytes > 0;
+    if (exact) launch_.registers = std::min(launch_.registers, most_registers(target_, items));
+    const double room = exact
                             ? static_cast<double>(target_.unit_register_bytes)
                             : static_cast<double>(target_.unit_items) * most * kFullRegisters;
     const double local = static_cast<double>(
         std::max(target_.local_bytes, target_.unit_local_bytes));
     double resident = std::floor(static_cast<double>(target_.unit_items) / items);
-    resident = std::min(resident, std::floor(room / (items * std::max(1.0, launch_.item_bytes))));
+    const double held = exact ? 4 * launch_.registers : std::max(1.0, launch_.item_bytes);
+    resident = std::min(resident, std::floor(room / (items * held)));
     if (launch_.local_bytes > 0) {
       resident = std::min(resident, std::floor(local / launch_.local_bytes));
     }

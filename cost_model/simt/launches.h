@@ -30,6 +30,7 @@ struct Launch {
   double groups = 1, items = 1;            // items: of a group
   double local_bytes = 0;                  // of a group
   double item_bytes = 0;                   // of an item's registers and own memory
+  double registers = 0;                    // of 32 bits, an item's, where the target says what it has
   double resident = 1;                     // groups that a unit holds at once
   double occupancy = 1;                    // share of the items that it could hold
   double tail = 1;                         // busy share of units, until the last group has ended

@@ -38,14 +38,21 @@ struct MatrixShape {
   int a_registers() const { return halves() * parts(); }
   int b_registers() const { return parts(); }
   int registers() const { return acc_registers() + a_registers() + b_registers(); }
-  // Words that an item's registers have of a tile of so many of them each way, the operands of one
-  // step along k among them, and what it keeps besides: addresses, counters, what is on its way.
+  // Words that an item's registers have of a tile of so many of them each way: results, the operands
+  // of one step along k, all of which are read before the products begin, and others.
   int64_t words(int64_t along_m, int64_t along_n) const {
-    const int64_t of_acc = acc == Type::kF64 ? 4 : 2, operand = a == Type::kF64 ? 2 : 1;
-    return of_acc * acc_registers() * along_m * along_n +
-           operand * (a_registers() * along_m + 2 * b_registers()) + kOtherWords;
+    const int64_t operand = a == Type::kF64 ? 2 : 1;
+    return words_of_results(along_m, along_n) +
+           operand * (a_registers() * along_m + b_registers() * along_n);
   }
-  static constexpr int64_t kOtherWords = 56;
+  // The same where operands lie in memory, as those of four sub-groups do.
+  int64_t words_of_results(int64_t along_m, int64_t along_n) const {
+    const int64_t results = (acc == Type::kF64 ? 4 : 2) * acc_registers() * along_m * along_n;
+    return results + kOtherWords + results / kPlaces;
+  }
+  // Addresses, counters, what is on its way; and where results belong, a row or so for each few.
+  // As ptxas 13.0 has it of drawn schedules (bench/gpu/gate.cc).
+  static constexpr int64_t kOtherWords = 28, kPlaces = 4;
 };
 
 inline constexpr MatrixShape kMatrixShapes[] = {

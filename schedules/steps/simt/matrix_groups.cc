@@ -16,6 +16,7 @@ namespace lw {
 namespace {
 
 constexpr int64_t kMostOfGroup = 16;       // sub-groups: what is worth trying
+constexpr int64_t kSpareWords = 16;        // of an item: its registers are known as well as that
 
 absl::Status apply_matrix_groups(Nest& nest, const Step& step) {
   RETURN_IF_ERROR(expect(step, {3, 3, 2, 2}));
@@ -30,7 +31,8 @@ absl::Status apply_matrix_groups(Nest& nest, const Step& step) {
     return infeasible(concat("a group of ", step.numbers[0], " x ", step.numbers[1],
                              " sub-groups"));
   }
-  const int64_t bytes = 4 * matrix_words(nest, stage) * tiles * target.sub_group;
+  const int64_t words = matrix_words(nest, stage) + kSpareWords;
+  const int64_t bytes = 4 * words * tiles * target.sub_group;
   if (target.unit_register_bytes > 0 && bytes > target.unit_register_bytes) {
     return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
                              target.unit_register_bytes));

@@ -79,7 +79,7 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
     if (all % unit[side] == 0) continue;
     return infeasible(concat(all, " points are no multiple of ", unit[side]));
   }
-  const int64_t item = 4 * shape.words(1, columns / shape.n),
+  const int64_t item = 4 * shape.words_of_results(1, columns / shape.n),
                 group = item * fours * kWideItems;
   if (item <= target.register_bytes && group <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group needs ", group, " bytes of registers, an item ", item, ", of ",
