@@ -68,7 +68,7 @@ bool spills(const Assembled::Facts& facts) {
 std::vector<double> predicted_registers(const Nest& nest) {
   std::vector<double> all;
   for (const cost::simt::Launch& launch : cost::simt::launches(nest)) {
-    all.push_back(launch.item_bytes / 4);
+    all.push_back(launch.registers);
   }
   return all;
 }
@@ -96,9 +96,15 @@ class Gate {
     for (; tally.drawn < options_.draws; ++tally.drawn) {
       const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
       absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
-      if (!drawn.ok()) continue;
-      const absl::StatusOr<Kernel> kernel = lower(drawn->nest);
-      if (!kernel.ok()) continue;
+      const absl::StatusOr<Kernel> kernel =
+          drawn.ok() ? lower(drawn->nest) : absl::StatusOr<Kernel>(drawn.status());
+      if (!kernel.ok()) {
+        if (options_.verbose) {
+          std::cout << sketch.name << ": " << kernel.status().message() << std::endl;
+          if (drawn.ok()) std::cout << to_text(drawn->trace) << std::endl;
+        }
+        continue;
+      }
       ++tally.feasible;
       if (tally.assembled + tally.refused < options_.assembled) {
         assemble_one(target, *drawn, *kernel, &tally);
@@ -215,7 +221,8 @@ int main(int argc, char** argv) {
   app.add_option("--target", options.targets, "both, where none is given");
   app.add_option("--case", options.cases, "an operator and its parameters; all, where none is given");
   app.add_flag("--json", options.json, "a line each, for scripts");
-  app.add_flag("-v,--verbose", options.verbose, "each kernel that is assembled, and its schedule");
+  app.add_flag("-v,--verbose", options.verbose,
+               "each kernel that is assembled, its schedule, and what is infeasible");
   CLI11_PARSE(app, argc, argv);
   return lw::run(std::move(options));
 }
