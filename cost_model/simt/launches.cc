@@ -23,8 +23,7 @@ namespace {
 // Of the registers that an item may have at most it has this share where a unit is full of items.
 constexpr double kFullRegisters = 0.25;
 constexpr double kLoopSlots = 2;           // of an update: count, compare and branch
-constexpr double kGuardSlots = 8;          // of an access under a mask: its conditions, a place that
-                                           // is there, a choice
+constexpr double kGuardSlots = 8;          // of an access under a mask: conditions, a place, a choice
 constexpr double kBoxSlots = 16;           // of a box: its coordinates, its place, what is expected
 
 // One root stage, and what stands at its loops.
@@ -191,8 +190,7 @@ class Group {
       add_fragments(cost, dealing, access, where, access.epilogue ? cost.finishes : cost.updates);
     }
     store(cost, dealing, cost.finishes, 1);
-    const double cached = nest_.target->caches[0].latency_cycles;
-    launch_.latency += updates * ((far ? cached : cached / 2) + tile.in_turn() * atom.latency);
+    launch_.latency += updates * ((far ? 1 : 0.5) * cached() + tile.in_turn() * atom.latency);
     if (far) far_waits_ += updates;
   }
 
@@ -249,8 +247,7 @@ class Group {
       add(cost, dealing, access, false, where, times, in_step);
     }
     store(cost, dealing, stores, in_step);
-    const double cached = nest_.target->caches[0].latency_cycles;
-    const double wait = far ? cached : near ? cached / 2 : 0;
+    const double wait = cached() * (far ? 1 : near ? 0.5 : 0);
     // Copies that are on their way while others are read are waited for together, all that an item
     // has begun in so many visits.
     const int turns = stage_of(cost).slots;
@@ -264,24 +261,22 @@ class Group {
   // By an engine that one item asks: rows pass by the registers.
   void copy_boxes(const StageCost& cost, const Dealing& dealing) {
     const Stage& stage = stage_of(cost);
-    const double element = size_of(nest_.program->tensors[stage.tensor].type);
     const double points = product(box_of(cost, cost.tile)) * cost.updates;
-    const double bytes = element * points * dealing.scale / launch_.groups;
+    const double moved = points * dealing.scale / launch_.groups;
     const std::vector<double> box = group_box(cost);
-    const double visits = bytes / (element * product(box));
+    const double visits = moved / product(box);
     const double blocks = stage.block > 0 ? box[stage.block_dim] / stage.block : 1;
     launch_.issue += kBoxSlots * blocks * visits;
     Wide row{cost.stage, stage.copy_of, false, Where::kGlobal};
     row.lanes = target_.simd;
     row.bytes = static_cast<double>(kWideRowBytes) / row.lanes;
-    row.count = bytes / kWideRowBytes;
+    row.count = moved * size_of(nest_.program->tensors[stage.tensor].type) / kWideRowBytes;
     row.pieces = kWideRowBytes / access_bytes();
     move(row, false);
     row.written = true, row.where = Where::kLocal, row.pieces = 1;
     move(row, true);
-    const double waits = visits / stage.slots;
-    launch_.latency += waits * nest_.target->caches[0].latency_cycles;
-    far_waits_ += waits;
+    launch_.latency += visits / stage.slots * cached();
+    far_waits_ += visits / stage.slots;
   }
 
   void store(const StageCost& cost, const Dealing& dealing, double times, double in_step) {
@@ -296,9 +291,9 @@ class Group {
     const auto is_output = [&](int tensor) {
       return nest_.program->tensors[tensor].role == Role::kOutput;
     };
-    if (stage.copy_of >= 0 || stage.epilogue.empty() || is_output(stage.tensor)) {
-      stored(stage.copy_of >= 0 ? stage.copy_of : stage.tensor);
-    }
+    const bool copies = stage.copy_of >= 0;
+    if (copies) stored(stage.copy_of);
+    else if (stage.epilogue.empty() || is_output(stage.tensor)) stored(stage.tensor);
     for (const int e : stage.epilogue) {
       const int tensor = nest_.stages[e].tensor;
       if (e == stage.epilogue.back() || is_output(tensor)) stored(tensor);
@@ -385,10 +380,9 @@ class Group {
     if (masked != 0) launch_.issue += kGuardSlots * wide.count;
     // Lanes that may be off are asked for in a branch, and nothing else until they are there.
     const bool branches = cost.vector_axis >= 0 && (masked >> (cost.vector_axis & 63) & 1) != 0;
-    if (branches && !written) {
-      launch_.latency += wide.count / in_step * nest_.target->caches[0].latency_cycles;
-    }
+    if (branches && !written) launch_.latency += wide.count / in_step * cached();
   }
+  double cached() const { return nest_.target->caches[0].latency_cycles; }
 
   void fill_units() {
     launch_.item_bytes = registers_ + (company() ? own_ : 0);

@@ -181,8 +181,10 @@ int main(int count, char** words) {
 // Compiled once for each kind of files.
 class Launcher {
  public:
-  explicit Launcher(const std::string& made_for = kMadeFor, const std::string& flags = "") {
-    Files files = exported_files(scaled_program(made_for));
+  explicit Launcher(const std::string& made_for = kMadeFor, const std::string& flags = "")
+      : Launcher(scaled_program(made_for), flags) {}
+  Launcher(const SimtProgram& program, const std::string& flags) {
+    Files files = exported_files(program);
     for (const char* ending : {".c", ".h"}) {
       folder_.put(std::string("scaled") + ending, files[ending]);
     }
@@ -295,6 +297,52 @@ TEST(NvidiaExport, CallsTheDriverInOrder) {
                 "cuModuleUnload\n"
                 "cuCtxPopCurrent\n"
                 "left: 0 modules, 0 buffers, 0 contexts\n");
+}
+
+TEST(NvidiaExport, MakesTensorMaps) {
+  SimtProgram program = scaled_program(kMadeFor);
+  std::vector<SimtProgram::Parameter>& parameters = program.launches[0].parameters;
+  parameters[0].map = {2, 64, {64, 8, 2}, {128, 1024}, {64, 4, 1}, true};
+  parameters[1].map = {8, 0, {16}, {}, {2}, false};
+  Launcher launcher(program, "");
+  EXPECT_THAT(launcher.folder().get("scaled.h"),
+              HasSubstr("scale_3, 4 x 256: a tensor map of packed, a tensor map of [1], workspace"));
+  EXPECT_EQ(launcher.run("create prepack enqueue right enqueue release"),
+            "create: 0 \nprepack: 0 \nenqueue: 0 \nenqueue: 0 \ngone: 1 there is no kernel\n");
+  // A map's first bytes are here the tensor's address.
+  EXPECT_THAT(
+      launcher.calls(),
+      HasSubstr("cuCtxPushCurrent ours\n"
+                "cuTensorMapEncodeTiled type 1 of 7000100040 (64: 64 step 1) (8: 4 step 1) "
+                "(2: 1 step 1) 128 1024 0 3 2 0\n"
+                "cuTensorMapEncodeTiled type 4 of 20010 (16: 2 step 1) 0 0 2 0\n"
+                "cuLaunchKernel scale_3 (4 1 1) (256 1 1) 61440 stream 55: 7000100040 20010 "
+                "7000000000\n"));
+  EXPECT_EQ(launcher.run("create prepack enqueue", "FAKE_FAILS=cuTensorMapEncodeTiled"),
+            "create: 0 \nprepack: 0 \n"
+            "enqueue: 999 cuTensorMapEncodeTiled: CUDA_ERROR_UNKNOWN (999)\n");
+  EXPECT_THAT(launcher.calls(), HasSubstr("left: 1 modules"));  // (nobody has released it)
+}
+
+// What is read of a map is of the size that drivers take.
+TEST(NvidiaExport, TensorMapsThatAreNone) {
+  SimtProgram program = scaled_program("");
+  program.launches[0].parameters[0].map = {2, 64, {64, 8, 2}, {128, 1024}, {64, 4, 1}, true};
+  const std::string text = to_text(program);
+  ASSERT_TRUE(parse_simt_program(text).ok()) << parse_simt_program(text).status();
+  const auto replaced = [&](const std::string& key, const nlohmann::json& value) {
+    nlohmann::json json = nlohmann::json::parse(text);
+    json["launches"][0]["parameters"][0]["tensor_map"][key] = value;
+    return std::string(parse_simt_program(json.dump()).status().message());
+  };
+  EXPECT_EQ(replaced("offset", 64), "");
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, nlohmann::json>>{
+           {"element_bytes", 3}, {"element_bytes", 16}, {"offset", -1}, {"sizes", {64, 8}},
+           {"sizes", {64, 0, 2}}, {"sizes", "all"}, {"strides", {128}}, {"strides", {128, "x"}},
+           {"box", {1, 1, 1, 1, 1, 1}}, {"swizzled", 1}}) {
+    EXPECT_THAT(replaced(key, value), HasSubstr("program of launches: ")) << key << value;
+  }
 }
 
 TEST(NvidiaExport, ChoosesBetweenTheCubinAndTheText) {

@@ -280,7 +280,7 @@ class EntryText {
     if (s.parallel) return fail("a parallel loop inside of others");
     ranges_[s.var] = {0, s.count - 1};
     const std::string counter = code_.word(), again = code_.label(), more = code_.flag();
-    const int64_t each = at_once(s);
+    const int64_t each = ptx_at_once(kernel_, s);
     addresses_.enter();
     for (int64_t n = 0; n < each; ++n) {
       addresses_.define(s.var, n == 0 ? counter : word_op("add.s32", counter, n));
@@ -294,25 +294,6 @@ class EntryText {
     code_.line("add.s32 ", counter, ", ", counter, ", ", each);
     code_.line("setp.lt.s32 ", more, ", ", counter, ", ", s.count);
     code_.line("@", more, " bra ", again);
-  }
-
-  // Iterations that are printed one after the other: of a few statements that move something, so that
-  // an item waits for several loads together, as many as a few registers hold.
-  int64_t at_once(const Stmt& loop) const {
-    constexpr int64_t kMost = 4, kMostBytes = 64;
-    constexpr size_t kFew = 8;
-    int64_t bytes = 0;
-    for (const Stmt& s : loop.body) {
-      const bool moves = is_op(s, Op::kLoad) || is_op(s, Op::kStore);
-      const bool plain = s.kind == Stmt::Kind::kInt || is_op(s, Op::kCast) || (moves && s.mask < 0);
-      if (!plain || loop.body.size() > kFew) return 1;
-      if (!is_op(s, Op::kLoad)) continue;
-      const Register& r = kernel_.registers[s.dst];
-      bytes += r.lanes * std::max<int64_t>(4, size_of(r.type));
-    }
-    int64_t count = std::clamp<int64_t>(kMostBytes / std::max<int64_t>(1, bytes), 1, kMost);
-    while (loop.count % count != 0) --count;
-    return bytes > 0 ? count : 1;
   }
 
   void branch(const Stmt& s) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/kernel/ops.h"
+
 namespace lw {
 namespace {
 
@@ -162,6 +164,23 @@ void ptx_copy(PtxCode& code, const PtxPlace& to, const PtxPlace& from, int64_t b
   // Of 16 bytes they need not be kept in L1.
   code.line("cp.async.", bytes == 16 ? "cg" : "ca", ".shared.global ", to.text(), ", ", from.text(),
             ", ", bytes);
+}
+
+int64_t ptx_at_once(const Kernel& kernel, const Stmt& loop) {
+  constexpr int64_t kMost = 4, kMostBytes = 64;
+  constexpr size_t kFew = 8;
+  int64_t bytes = 0;
+  for (const Stmt& s : loop.body) {
+    const bool moves = is_op(s, Op::kLoad) || is_op(s, Op::kStore);
+    const bool plain = s.kind == Stmt::Kind::kInt || is_op(s, Op::kCast) || (moves && s.mask < 0);
+    if (!plain || loop.body.size() > kFew) return 1;
+    if (!is_op(s, Op::kLoad)) continue;
+    const Register& r = kernel.registers[s.dst];
+    bytes += r.lanes * std::max<int64_t>(4, size_of(r.type));
+  }
+  int64_t count = std::clamp<int64_t>(kMostBytes / std::max<int64_t>(1, bytes), 1, kMost);
+  while (loop.count % count != 0) --count;
+  return bytes > 0 ? count : 1;
 }
 
 }  // namespace lw

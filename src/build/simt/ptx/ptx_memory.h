@@ -34,4 +34,8 @@ void ptx_store(PtxCode& code, PtxLanes& lanes, int reg, const Register& r,
 inline bool ptx_copies(int64_t bytes) { return bytes == 4 || bytes == 8 || bytes == 16; }
 void ptx_copy(PtxCode& code, const PtxPlace& to, const PtxPlace& from, int64_t bytes);
 
+// Iterations of a loop that are printed one after the other: of a few statements that move something,
+// so that an item waits for several loads together, as many as a few registers hold.
+int64_t ptx_at_once(const Kernel& kernel, const Stmt& loop);
+
 }  // namespace lw
