@@ -345,10 +345,9 @@ class Activation {
   }
   void copy_box(const Stmt& s) {
     if (item_ != 0) return;
+    const int source = s.block->srcs[0].buffer;
     const auto send_from = [&](int64_t to, std::optional<int64_t> from) {
-      const Lane zero = {.integer = 0};
-      send({&s, s.block->dst.buffer, to,
-            from.has_value() ? read(s, s.block->srcs[0].buffer, *from) : zero});
+      send({&s, s.block->dst.buffer, to, from ? read(s, source, *from) : Lane{.integer = 0}});
     };
     visit_box(*s.block, [this](const Affine& a) { return value(a); }, send_from);
   }
@@ -357,8 +356,8 @@ class Activation {
     sets_.land(s.integer, [this](const Sets::Element& to) { write(to, Way::kEnds); });
   }
   void expect_landed() const {
-    const Stmt* const sent = sets_.outstanding();
-    if (watch_ != nullptr && sent != nullptr) watch_->never_landed(*sent);
+    const Stmt* const sent = watch_ == nullptr ? nullptr : sets_.outstanding();
+    if (sent != nullptr) watch_->never_landed(*sent);
   }
 
   Placed placed(const Block& block, const View& view) const {
