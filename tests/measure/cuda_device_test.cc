@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "schedules/targets/simt/simt_target.h"
+#include "src/build/simt/ptx/ptx_program.h"
+#include "src/kernel/kernel.h"
 #include "src/measure/cuda/cuda_api.h"
 #include "src/measure/cuda/cuda_call.h"
 #include "src/measure/cuda/cuda_devices.h"
@@ -293,6 +295,56 @@ TEST_F(CudaDeviceTest, AKernelIsCalledWithArgumentsOfOurs) {
   }
   EXPECT_EQ(logged("cuModuleUnload").size(), 2u);
   EXPECT_EQ(logged("cuDevicePrimaryCtxRelease").size(), 2u);
+  EXPECT_THAT(logged("MISUSE"), IsEmpty());
+}
+
+// The right half of X, which two groups copy for each other, twice.
+constexpr const char* kHalves =
+    R"(kernel halves arguments=2 variables=3 workspace=0 private=0 packed=0 managed=8192
+buffer X f32 4096 argument 0
+buffer Y f32 4096 argument 1 written
+buffer t f32 2048 managed 0 0 swizzled
+registers f32x4 1
+body {
+  for v0 < 2 parallel items 128 cluster 2 {
+    int v1 = item
+    boxcopy t[0] (32, 1) = X[32] (64, 1) over 64, 32 clip 0 0 of 64 clip 1 32 of 64 pad 0
+    commit
+    landed 0
+    for v2 < 4 {
+      r0 = load t[4*v1 + 512*v2] stride 1
+      store Y[2048*v0 + 4*v1 + 512*v2] = r0 stride 1
+    }
+  }
+}
+)";
+
+TEST_F(CudaDeviceTest, TensorMapsAreMadeOfBuffers) {
+  keep_log();
+  const Target target = cuda_target("0").value();
+  const Kernel kernel = parse_kernel(kHalves).value();
+  ASSERT_TRUE(verify(kernel).ok()) << verify(kernel);
+  const absl::StatusOr<SimtProgram> program = ptx_program(kernel, target);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_THAT(program->source, HasSubstr(".multicast::cluster"));
+  const auto call = [&] {
+    Artifact artifact;
+    artifact.architecture = kNvidiaArchitecture;
+    artifact.bytes = to_text(*program);
+    const absl::StatusOr<std::unique_ptr<DrivenKernel>> opened = open_driven(target, artifact);
+    if (!opened.ok()) return false;
+    std::vector<float> x(4096), y(4096);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+    void* const arguments[] = {x.data(), y.data()};
+    if (!(*opened)->run(arguments).ok()) return false;
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (y[i] != x[i % 2048 / 32 * 64 + 32 + i % 32]) return false;
+    }
+    return true;
+  };
+  EXPECT_EXIT(exit(call() ? 0 : 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_THAT(logged("cuTensorMapEncodeTiled"),
+              ElementsAre("cuTensorMapEncodeTiled type=2 rank=2 swizzle=3"));
   EXPECT_THAT(logged("MISUSE"), IsEmpty());
 }
 
