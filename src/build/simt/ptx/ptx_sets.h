@@ -19,8 +19,9 @@ class PtxSets {
   explicit PtxSets(PtxCode* code) : code_(*code) {}
 
   // Whether an entry's body copies boxes: else nothing else is to be called. Counts how many sets may
-  // be on their way; false: more than there are mbarriers for.
+  // be on their way.
   bool find(const std::vector<Stmt>& body);
+  // Whether that is known, and not too many.
   bool counted() const { return most_ <= kMostOnTheirWay; }
   int64_t bytes() const { return 8 * ring_; }  // of the ring, in the group's memory
 
