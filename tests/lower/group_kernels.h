@@ -167,6 +167,14 @@ inline std::string altered(const std::string& text, const std::string& from,
   return replaced(text, from, to);
 }
 
+// That the verifier refuses the kernel, and says that of it.
+inline void expect_verifier_says(const std::string& text, const std::string& says) {
+  const absl::StatusOr<Kernel> kernel = parse_kernel(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.status() << text;
+  const std::string said(verify(*kernel).message());
+  EXPECT_NE(said.find(says), said.npos) << said << "\nand not " << says << "\n" << text;
+}
+
 inline std::string without_barriers(const std::string& text) {
   return replaced(text, "barrier\n", "\n");
 }

@@ -131,12 +131,7 @@ TEST(AsyncCopies, WhatIsRefused) {
        "whole vectors go on their way, to a group's memory"},
       {"  for v0 < 1", "  commit\n  for v0 < 1", "must stand in a parallel loop"},
   };
-  for (const Case& c : cases) {
-    const absl::StatusOr<Kernel> kernel = parse_kernel(altered(text, c.from, c.to));
-    ASSERT_TRUE(kernel.ok()) << kernel.status() << c.to;
-    const std::string said(verify(*kernel).message());
-    EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.to;
-  }
+  for (const Case& c : cases) expect_verifier_says(altered(text, c.from, c.to), c.says);
 }
 
 enum class Wrong { kTakenOut, kBarrierAlone, kOneMore };

@@ -8,12 +8,11 @@
 
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
-#include "src/base/rng.h"
-#include "src/build/simt/emulate.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "src/lower/simt/barriers.h"
 #include "tests/lower/group_kernels.h"
 #include "tests/ptx/printed_program.h"
+#include "tests/ptx/wide_kernels.h"
 #include "tests/support/kernel_text.h"
 
 namespace lw {
@@ -69,47 +68,13 @@ body {
 
 constexpr size_t kColumns = 304;
 
-// Whole numbers, as bf16.
-struct BoxArguments {
-  std::vector<uint16_t> a, b;
-  std::vector<float> c, want;
+ProductArguments box_arguments(size_t groups = 1) {
+  const auto at = [](size_t row, size_t k) { return kColumns * row + k; };
+  return product_arguments(64 * groups, 16, kColumns, at, at);
+}
 
-  explicit BoxArguments(size_t groups = 1)
-      : a(groups * 64 * kColumns), b(16 * kColumns), c(groups * 64 * 16), want(c) {
-    Rng rng(7);
-    std::vector<float> of_a, of_b;
-    for (auto [bits, values] : {std::pair(&a, &of_a), std::pair(&b, &of_b)}) {
-      for (uint16_t& one : *bits) {
-        const float value = static_cast<float>(static_cast<int>(rng.below(17)) - 8);
-        uint32_t all;
-        std::memcpy(&all, &value, sizeof all);
-        one = static_cast<uint16_t>(all >> 16);
-        values->push_back(value);
-      }
-    }
-    for (size_t i = 0; i < groups * 64; ++i) {
-      for (size_t j = 0; j < 16; ++j) {
-        for (size_t k = 0; k < kColumns; ++k) {
-          want[16 * i + j] += of_a[kColumns * i + k] * of_b[kColumns * j + k];
-        }
-      }
-    }
-  }
-  std::vector<void*> pointers() { return {a.data(), b.data(), c.data()}; }
-};
-
-// What the emulator says; "wrong" of another result.
 std::string told(const std::string& text, ItemOrder::Kind order = ItemOrder::Kind::kShuffled) {
-  const absl::StatusOr<Kernel> kernel = parse_kernel(text);
-  EXPECT_TRUE(kernel.ok()) << kernel.status() << text;
-  if (!kernel.ok()) return "";
-  EXPECT_TRUE(verify(*kernel).ok()) << verify(*kernel) << text;
-  BoxArguments arguments;
-  EmulateOptions options;
-  options.order = {order, 3};
-  const absl::Status status = emulate(*kernel, arguments.pointers().data(), options);
-  if (!status.ok()) return std::string(status.message());
-  return arguments.c == arguments.want ? "" : "wrong";
+  return emulated_product(text, box_arguments(), order);
 }
 
 absl::StatusOr<SimtProgram> printed(const std::string& text) {
@@ -117,7 +82,7 @@ absl::StatusOr<SimtProgram> printed(const std::string& text) {
 }
 
 // What the interpreter of PTX says of the text, both ways to deliver; "wrong" of another result.
-std::string ran(const SimtProgram& program, BoxArguments arguments = BoxArguments()) {
+std::string ran(const SimtProgram& program, ProductArguments arguments = box_arguments()) {
   for (uint64_t seed = 1; seed <= 16; ++seed) {
     PtxOptions options;
     options.seed = seed;
@@ -206,12 +171,7 @@ TEST(BoxCopies, WhatIsRefused) {
                "pad 0\n  for v0 < 1 parallel items 128 {"),
        "must stand in a parallel loop"},
   };
-  for (const auto& [text, says] : cases) {
-    const absl::StatusOr<Kernel> kernel = parse_kernel(text);
-    ASSERT_TRUE(kernel.ok()) << kernel.status() << text;
-    const std::string said(verify(*kernel).message());
-    EXPECT_NE(said.find(says), said.npos) << said << "\nnot " << says;
-  }
+  for (const auto& [text, says] : cases) expect_verifier_says(text, says);
 }
 
 // Boxes that the emulator takes and the engine does not.
@@ -274,7 +234,7 @@ TEST(BoxCopies, GroupsOfAClusterCopyForEachOther) {
   EXPECT_EQ(times("cp.async.bulk.tensor"), 4);
   EXPECT_EQ(times(".multicast::cluster"), 2) << text;  // the columns, of which each has half
   EXPECT_EQ(times("bar.sync"), 0);
-  BoxArguments arguments(2);
+  const ProductArguments arguments = box_arguments(2);
   EXPECT_EQ(ran(*program, arguments), "");
   // Each of what they wait for is needed.
   int spoiled = 0;
@@ -302,12 +262,7 @@ TEST(BoxCopies, ClustersThatAreRefused) {
       {altered(clustered(), "if -v6 + 3 >= 0", "if -v6 + 3 >= 0, -v0 + 1 >= 0"),
        "groups of a cluster may part"},
   };
-  for (const auto& [text, says] : cases) {
-    const absl::StatusOr<Kernel> kernel = parse_kernel(text);
-    ASSERT_TRUE(kernel.ok()) << kernel.status() << text;
-    const std::string said(verify(*kernel).message());
-    EXPECT_NE(said.find(says), said.npos) << said << "\nnot " << says;
-  }
+  for (const auto& [text, says] : cases) expect_verifier_says(text, says);
 }
 
 // What the printer says of waiting is needed: of each kind one is taken out of the text.

@@ -1,7 +1,6 @@
 // Products of four sub-groups: their text, what the verifier and the emulator say of those that are not
 // waited for or whose operands are written meanwhile, and the PTX of those that are right.
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,13 +9,13 @@
 
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
-#include "src/build/simt/emulate.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "src/kernel/ops.h"
 #include "src/lower/simt/barriers.h"
 #include "tests/kernels/opencl_draws.h"
 #include "tests/lower/group_kernels.h"
 #include "tests/ptx/printed_program.h"
+#include "tests/ptx/wide_kernels.h"
 #include "tests/support/kernel_text.h"
 #include "tests/support/program.h"
 
@@ -83,48 +82,15 @@ body {
 
 constexpr int kBlocks = 5;
 
-// Whole numbers, as bf16.
-struct WideArguments {
-  std::vector<uint16_t> a = std::vector<uint16_t>(64 * 64 * kBlocks),
-                        b = std::vector<uint16_t>(16 * 64 * kBlocks);
-  std::vector<float> c = std::vector<float>(64 * 16), want = c;
+ProductArguments wide_arguments() {
+  return product_arguments(
+      64, 16, 64 * kBlocks,
+      [](size_t i, size_t k) { return 4096 * (k / 64) + 64 * i + k % 64; },
+      [](size_t j, size_t k) { return 1024 * (k / 64) + 64 * j + k % 64; });
+}
 
-  WideArguments() {
-    Rng rng(7);
-    std::vector<float> of_a, of_b;
-    for (auto [bits, values] : {std::pair(&a, &of_a), std::pair(&b, &of_b)}) {
-      for (uint16_t& one : *bits) {
-        const float value = static_cast<float>(static_cast<int>(rng.below(17)) - 8);
-        uint32_t all;
-        std::memcpy(&all, &value, sizeof all);
-        one = static_cast<uint16_t>(all >> 16);
-        values->push_back(value);
-      }
-    }
-    for (size_t i = 0; i < 64; ++i) {
-      for (size_t j = 0; j < 16; ++j) {
-        for (size_t k = 0; k < 64 * kBlocks; ++k) {
-          want[16 * i + j] += of_a[4096 * (k / 64) + 64 * i + k % 64] *
-                              of_b[1024 * (k / 64) + 64 * j + k % 64];
-        }
-      }
-    }
-  }
-  std::vector<void*> pointers() { return {a.data(), b.data(), c.data()}; }
-};
-
-// What the emulator says; "wrong" of another result.
 std::string told(const std::string& text, ItemOrder::Kind order = ItemOrder::Kind::kShuffled) {
-  const absl::StatusOr<Kernel> kernel = parse_kernel(text);
-  EXPECT_TRUE(kernel.ok()) << kernel.status() << text;
-  if (!kernel.ok()) return "";
-  EXPECT_TRUE(verify(*kernel).ok()) << verify(*kernel) << text;
-  WideArguments arguments;
-  EmulateOptions options;
-  options.order = {order, 3};
-  const absl::Status status = emulate(*kernel, arguments.pointers().data(), options);
-  if (!status.ok()) return std::string(status.message());
-  return arguments.c == arguments.want ? "" : "wrong";
+  return emulated_product(text, wide_arguments(), order);
 }
 
 TEST(WideProducts, WhatIsRight) {
@@ -155,7 +121,7 @@ TEST(WideProducts, WhatIsRight) {
     EXPECT_NE(program->source.find(part), std::string::npos) << part << program->source;
   }
   for (const bool early : {false, true}) {
-    WideArguments arguments;
+    ProductArguments arguments = wide_arguments();
     PtxOptions options;
     options.seed = 5;
     options.deliver_early = early;
@@ -209,12 +175,7 @@ TEST(WideProducts, WhatIsRefused) {
       {"multiplied 1", "multiplied 65", "sets that cannot be"},
       {"      multiplied 1\n", "      if -v1 + 3 >= 0 {\nmultiplied 1\n}\n", "items may part"},
   };
-  for (const Case& c : cases) {
-    const absl::StatusOr<Kernel> kernel = parse_kernel(altered(kWide, c.from, c.to));
-    ASSERT_TRUE(kernel.ok()) << kernel.status() << c.to;
-    const std::string said(verify(*kernel).message());
-    EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.to;
-  }
+  for (const Case& c : cases) expect_verifier_says(altered(kWide, c.from, c.to), c.says);
   for (const char* to : {"widemul r4, r5, r6, r7 += s[0] (64, 0, 0, 1)", "widemul += s[0] (1)"}) {
     const std::string text = altered(kWide, "widemul r4, r5, r6, r7", to);
     EXPECT_FALSE(parse_kernel(text).ok()) << to;
