@@ -367,10 +367,11 @@ int index_axis(const Nest& nest, int stage, int tensor, int dim) {
   return plain ? axis : -1;
 }
 
-bool moves_with(const Nest& nest, int stage, int tensor, int axis) {
-  const std::vector<Address> list = addresses(nest, stage);
-  return std::any_of(list.begin(), list.end(), [&](const Address& address) {
-    return address.tensor == tensor && (!address.affine || uses(address, axis));
+bool alike_along(const Nest& nest, const Stage& copy, int axis) {
+  if (!copy.boxed) return false;
+  const std::vector<Address> list = addresses(nest, copy.host);
+  return std::none_of(list.begin(), list.end(), [&](const Address& address) {
+    return address.tensor == copy.copy_of && (!address.affine || uses(address, axis));
   });
 }
 

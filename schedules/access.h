@@ -85,8 +85,8 @@ std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int lo
 // The stage's axis that alone, with factor 1 and no offset, indexes dimension `dim` of every read
 // of `tensor`; -1 when there is none.
 int index_axis(const Nest& nest, int stage, int tensor, int dim);
-// Whether some read of `tensor` in the stage may move with its axis.
-bool moves_with(const Nest& nest, int stage, int tensor, int axis);
+// Whether a copy of boxes is the same wherever its host's tile stands along the axis.
+bool alike_along(const Nest& nest, const Stage& copy, int axis);
 // Whether every read of `tensor` in the stage is at the stage's first `dims` axes, in order.
 bool reads_at_prefix(const Nest& nest, int stage, int tensor, int dims);
 

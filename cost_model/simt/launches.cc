@@ -424,9 +424,9 @@ class Group {
         const StageCost& cost = analysis_.stages[c];
         if (&root_of(analysis_, cost) != &root_) continue;
         const double workers = std::min<double>(std::max(1, nest_.threads), cost.tasks);
+        const double alike = caches[b].shared ? 1 : copied_once_for(nest_, root_.stage, cost.stage);
         for (const Array& array : walk_.stages[c].arrays) {
           if (array.local) continue;
-          const double alike = caches[b].shared ? 1 : copied_once_for(nest_, root_.stage, cost.stage);
           (array.written ? written : read) += array.moved[b] * kLineBytes * workers / alike;
         }
       }

@@ -65,11 +65,10 @@ double fetched_again(const Nest& nest, const Launch& launch, double capacity, do
 }
 
 double copied_once_for(const Nest& nest, int root, int copy) {
-  const Stage &copied = nest.stages[copy], &host = nest.stages[root];
-  if (!copied.boxed || host.cluster <= 1) return 1;
+  const Stage& host = nest.stages[root];
+  if (host.cluster <= 1) return 1;
   const int along = host.loops[0].parts.back().axis;  // of the grid, which is outermost
-  const bool moves = moves_with(nest, root, copied.copy_of, along);
-  return moves ? 1 : static_cast<double>(host.cluster);
+  return alike_along(nest, nest.stages[copy], along) ? static_cast<double>(host.cluster) : 1;
 }
 
 }  // namespace lw::cost::simt

@@ -19,7 +19,7 @@ namespace {
 
 bool shares_boxes(const Nest& nest, int stage, int axis) {
   return std::any_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& copy) {
-    return copy.boxed && copy.host == stage && !moves_with(nest, stage, copy.copy_of, axis);
+    return copy.host == stage && alike_along(nest, copy, axis);
   });
 }
 
