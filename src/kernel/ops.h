@@ -30,7 +30,7 @@ enum class Field : uint8_t {
   kBox,                                    // `block`, as of a statement that is one
 };
 
-// A statement whose registers and buffer exist.
+// A statement whose registers, buffer and box (blocks.h: block_defect) are sound.
 struct Operands {
   const Kernel& kernel;
   const Stmt& s;

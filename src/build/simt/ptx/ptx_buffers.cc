@@ -122,7 +122,7 @@ void PtxBuffers::find_map(const Stmt& copy) {
     map->box[box.extents.size() - 1 - static_cast<size_t>(copied.dim)] /= cluster_;
     shares_ = true;
   }
-  const Buffer& from = kernel_.buffers[copy.block->srcs[0].buffer];
+  const Buffer& from = kernel_.buffers[box.srcs[0].buffer];
   const bool packed = from.scope == Scope::kPacked;
   const Parameter parameter = {packed ? Parameter::Kind::kPacked : Parameter::Kind::kArgument,
                                packed ? 0 : from.slot, *map};
