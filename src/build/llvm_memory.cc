@@ -310,6 +310,9 @@ void Emitter::op(const Stmt& s) {
     case Op::kLoad: value = load(s); break;
     case Op::kHorizontal: case Op::kStore: case Op::kTranspose: case Op::kPrefetch:
     case Op::kFence: case Op::kBarrier: case Op::kCommit: case Op::kLanded: break;
+    // Of several items together, which nobody asks of this back-end.
+    case Op::kMatrixProduct: case Op::kMatrixParts: case Op::kWideProduct: case Op::kMultiplied:
+    case Op::kBoxCopy: break;
   }
   CHECK(value != nullptr);
   set(s.dst, value);
