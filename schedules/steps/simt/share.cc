@@ -77,10 +77,18 @@ absl::Status box(Nest& nest, Stage& c) {
   if (!simt(*nest.target).box_copies) {
     return infeasible(concat(nest.target->name, " has no engine that copies boxes"));
   }
-  const int rank = static_cast<int>(tensor.shape.size());
-  const bool rows = rank == 1 || tensor.shape.back() * size_of(tensor.type) % kVectorBytes == 0;
-  if (tensor.role != Role::kInput || rank > kMostDimensions || !rows) {
-    return infeasible(concat("no boxes are copied of ", tensor.name));
+  if (tensor.role != Role::kInput) {
+    return infeasible(concat(tensor.name, " is computed: boxes are copied of inputs"));
+  }
+  const uint64_t rank = tensor.shape.size();
+  if (rank > kMostDimensions) {
+    return infeasible(concat(tensor.name, " has ", rank, " dimensions, a box ", kMostDimensions,
+                             " at most"));
+  }
+  const int64_t row = tensor.shape.back() * size_of(tensor.type);
+  if (rank > 1 && row % kVectorBytes != 0) {
+    return infeasible(concat("rows of ", tensor.name, " are ", row, " bytes apart, no multiple of ",
+                             kVectorBytes));
   }
   c.boxed = true;
   return absl::OkStatus();
