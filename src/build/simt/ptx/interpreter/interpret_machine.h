@@ -100,6 +100,7 @@ struct Warp {
   int wait_barrier = -1;    // kBarrier: the fragment waits there
   int full_barrier = -1;    // kBarrier: all have arrived at it
   bool poll_again = false;  // kPoll: nothing was done
+  bool gave_up = false;     // a wait has said that it is not over, and none that it is since
 
   template <class T>
   T get(int32_t slot, int lane) const {

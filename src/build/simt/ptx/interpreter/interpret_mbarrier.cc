@@ -122,14 +122,21 @@ void run_wait_parity(Warp& w, const Instruction& in, uint32_t mask) {
     if (parity > 1) return w.fail(in, l, concat("a parity of ", parity));
     if ((b->phase & 1) == parity) over = false;
   });
-  if (over)
+  if (w.failed) return;
+  if (over) {
+    w.gave_up = false;
     w.set_bits(in.op[0], mask, mask);
-  else
+  } else if (w.machine->options.seed != 0 && !w.gave_up) {
+    w.gave_up = true;
+    w.set_bits(in.op[0], mask, 0);
+  } else {
     w.poll_again = true;
+  }
 }
 
 void decode_mbarrier_wait(Decoder& d, bool hint) {
-  // A test that fails may be repeated as well: both wait here.
+  // Either may say that it is not over, which it does once, so that whoever takes it for a wait is
+  // seen; then both wait here.
   if (!d.take("parity")) return d.unknown();
   d.take_any({"acquire", "relaxed"});
   take_scope(d);
