@@ -15,6 +15,12 @@ bool any_block(const std::vector<Stmt>& list) {
   });
 }
 
+bool any_on_its_way(const std::vector<Stmt>& list) {
+  return std::any_of(list.begin(), list.end(), [](const Stmt& s) {
+    return s.on_its_way || any_on_its_way(s.body) || any_on_its_way(s.otherwise);
+  });
+}
+
 class GroupWalk {
  public:
   explicit GroupWalk(const Kernel& kernel)
@@ -57,6 +63,10 @@ class GroupWalk {
     }
     if (s.cluster < 1 || (!s.parallel && s.cluster != 1) || s.count % s.cluster != 0) {
       return concat(path, ": ", s.count, " iterations make no clusters of ", s.cluster);
+    }
+    if (s.producer && !s.parallel) return path + ": only groups have a producer";
+    if (s.producer && (!has_op(s.body, Op::kBoxCopy) || any_on_its_way(s.body))) {
+      return path + ": a producer copies boxes, and no item copies anything beside it";
     }
     values_.define(s);
     clusters_.define(s);

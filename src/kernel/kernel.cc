@@ -131,6 +131,7 @@ uint64_t hash_stmt(uint64_t hash, const Stmt& s) {
       hash = hash_combine(hash_combine(hash, pack(s.var, s.parallel)), s.count);
       if (s.items != 1) hash = hash_combine(hash, s.items);
       if (s.cluster != 1) hash = hash_combine(hash, pack(-1, static_cast<int>(s.cluster)));
+      if (s.producer) hash = hash_combine(hash, pack(-2, 1));
       return hash_list(hash, s.body);
     case Stmt::Kind::kIf:
       hash = hash_combine(hash, s.conditions.size());

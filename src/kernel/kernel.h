@@ -26,6 +26,9 @@
 //   a cluster          is of so many iterations that follow each other, groups that run at once:
 //                      copies of boxes that are alike in all of them may be made once for all. So
 //                      these groups meet as well at each kBarrier and kLanded, and make as many sets.
+//   a producer         is a sub-group more than a group's items, which does nothing but ask for its
+//                      copies of boxes, ahead of the items as far as barriers let it. Nothing else
+//                      is on its way to the group's memory.
 //   a block            is one instruction of a machine whose instructions work on boxes of elements
 //                      (an NPU): a copy between memories, a product, ... on strided views. In
 //                      program order, each as if it were done before the next begins; what may run
@@ -236,6 +239,7 @@ struct Stmt {
   bool parallel = false;
   int64_t items = 1;                       // parallel: of each iteration, which is a group of them
   int64_t cluster = 1;                     // parallel: iterations of a cluster; divides the count
+  bool producer = false;                   // parallel: each group has one, besides its items
   // kIf: every condition >= 0. kInt: var = int_op(a, b)
   std::vector<Affine> conditions;
   enum class IntOp : uint8_t {

@@ -222,6 +222,7 @@ class Parser {
       s.parallel = accept("parallel");
       if (s.parallel && accept("items")) s.items = integer();
       if (s.parallel && accept("cluster")) s.cluster = integer();
+      s.producer = s.parallel && accept("producer");
       s.body = block();
     } else if (accept("if")) {
       s.kind = Stmt::Kind::kIf;

@@ -140,6 +140,7 @@ class Printer {
         append(&text_, "for v", s.var, " < ", s.count, s.parallel ? " parallel" : "");
         if (s.items != 1) append(&text_, " items ", s.items);
         if (s.cluster != 1) append(&text_, " cluster ", s.cluster);
+        if (s.producer) text_ += " producer";
         text_ += " {\n";
         list(s.body, depth + 1);
         break;

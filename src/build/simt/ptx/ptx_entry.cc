@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -18,6 +19,7 @@
 #include "src/build/simt/ptx/ptx_wide.h"
 #include "src/build/simt/ranges.h"
 #include "src/expr/scalar.h"
+#include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -29,7 +31,7 @@ class EntryText {
   EntryText(const Kernel& kernel, const Target& target)
       : kernel_(kernel), target_(simt(target)), lanes_(kernel, &code_), addresses_(kernel, &code_),
         buffers_(kernel, &code_, &addresses_), sets_(&code_), ranges_(kernel),
-        reads_(kernel.registers.size()) {}
+        reads_(kernel.registers.size()), values_(kernel) {}
 
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements,
@@ -38,10 +40,12 @@ class EntryText {
                       statements[0].parallel;
     launch->kernel = name;
     launch->groups = grid ? statements[0].count : 1;
-    launch->items = items_ = grid ? statements[0].items : 1;
-    if (items_ > target_.group_items) {
-      return absl::InvalidArgumentError(concat("a group of ", items_, " items: the device takes ",
-                                               target_.group_items));
+    items_ = grid ? statements[0].items : 1;
+    produced_ = grid && statements[0].producer;
+    launch->items = items_ + (produced_ ? kMatrixItems : 0);
+    if (launch->items > target_.group_items) {
+      return absl::InvalidArgumentError(concat("a group of ", launch->items,
+                                               " items: the device takes ", target_.group_items));
     }
     if (launch->groups > INT32_MAX) {
       return absl::InvalidArgumentError(concat(launch->groups, " groups: a launch has ", INT32_MAX,
@@ -52,13 +56,14 @@ class EntryText {
     std::string text = concat("\n.visible .entry ", name, "(");
     text += buffers_.parameters(body, grid ? &statements[0] : nullptr, launch);
     RETURN_IF_ERROR(buffers_.refused());
-    begin_sets(body, launch);
-    text += concat(")\n.maxntid ", items_, ", 1, 1\n.minnctapersm 1\n");
+    begin_sets(body, buffers_.shares() ? statements[0].cluster : 1, launch);
+    text += concat(")\n.maxntid ", launch->items, ", 1, 1\n.minnctapersm 1\n");
     if (buffers_.shares()) text += concat(".reqnctapercluster ", statements[0].cluster, ", 1, 1\n");
     text += "{\n";
     for (const Stmt& s : before) integer(s);
     if (grid) special(statements[0].var, "%ctaid.x", statements[0].count);
-    list(body);
+    if (produced_) by_roles(body);
+    else list(body);
     if (buffers_.shares()) sets_.meet();   // nobody leaves whom others may yet copy for
     code_.line("ret");
     RETURN_IF_ERROR(failure_);
@@ -85,19 +90,47 @@ class EntryText {
 
   bool is_shared(int buffer) const { return kernel_.buffers[buffer].scope == Scope::kManaged; }
 
-  void begin_sets(const std::vector<Stmt>& body, SimtProgram::Launch* launch) {
-    boxes_ = sets_.find(body);
+  void begin_sets(const std::vector<Stmt>& body, int64_t cluster, SimtProgram::Launch* launch) {
+    boxes_ = sets_.find(body, produced_, [this](int buffer) {
+      return kernel_.buffers[buffer].scope != Scope::kPrivate;
+    });
     if (!boxes_) return;
+    if (produced_ && items_ % kMatrixItems != 0) return fail("a producer beside part of a sub-group");
     if (!sets_.counted()) return fail("too many sets of copies on their way");
     const std::string shared = code_.word(), ring = code_.word();
     code_.line("mov.u32 ", shared, ", ", kPtxShared);
     code_.line("add.s32 ", ring, ", ", shared, ", ", launch->local_bytes);
     launch->local_bytes += aligned_bytes(sets_.bytes());
     if (launch->local_bytes > target_.local_bytes) fail("no memory is left for barriers");
-    sets_.begin(ring, buffers_.shares());
+    sets_.begin(ring, items_, cluster);
+  }
+
+  // What the producer does and what items do, one after the other.
+  void by_roles(const std::vector<Stmt>& body) {
+    const std::string produces = sets_.produces();
+    const auto print = [&](PtxSets::Role role) {
+      sets_.become(role);
+      produces_ = role == PtxSets::Role::kProducer;
+      addresses_.enter();
+      list(body);
+      return addresses_.leave();
+    };
+    const std::string items = print(PtxSets::Role::kItems);
+    either(produces, items, print(PtxSets::Role::kProducer));
+  }
+
+  // Of what items do it does what all do alike, as far as it bears on copies.
+  bool skips(const Stmt& s) {
+    if (s.kind == Stmt::Kind::kInt || s.kind == Stmt::Kind::kFor) values_.define(s);
+    if (s.kind == Stmt::Kind::kInt) return values_.differ(variable(s.var));
+    const std::vector<Stmt> here = {s};
+    const Op parts[] = {Op::kBoxCopy, Op::kCommit, Op::kLanded, Op::kBarrier};
+    return std::none_of(std::begin(parts), std::end(parts),
+                        [&](Op op) { return has_op(here, op); });
   }
 
   void copy_box(const Stmt& s) {
+    if (produced_ && !produces_) return;
     std::vector<std::string> coordinates;
     for (const Clip& clip : s.block->clips) coordinates.push_back(word_value(clip.first));
     sets_.copy(buffers_.box(s), *s.block, std::move(coordinates));
@@ -105,8 +138,9 @@ class EntryText {
 
   void landed(const Stmt& s) {
     if (sends_) code_.line("cp.async.wait_group ", s.integer);
-    if (boxes_) sets_.wait(s);
-    meet();
+    if (!boxes_) return meet();
+    show_stores();
+    sets_.landed(s);
   }
 
   PtxAccess accessed(const Stmt& s) {
@@ -211,6 +245,7 @@ class EntryText {
   void list(const std::vector<Stmt>& statements) {
     for (size_t i = 0; i < statements.size() && failure_.ok(); ++i) {
       const Stmt& s = statements[i];
+      if (produces_ && skips(s)) continue;
       if (i + 1 < statements.size() && together(s, statements[i + 1])) ++i;
       else if (is_op(s, Op::kWideProduct)) i = wide_products(statements, i);
       else statement(s);
@@ -236,8 +271,11 @@ class EntryText {
 
   // What items wrote to shared memory products read, and copies of boxes overwrite, by another way.
   // Where groups of a cluster copy for each other, all of these.
+  void show_stores() {
+    if (stores_ && (wide_ || boxes_) && !produces_) code_.line("fence.proxy.async");
+  }
   void meet() {
-    if (stores_ && (wide_ || boxes_)) code_.line("fence.proxy.async");
+    show_stores();
     if (boxes_) return sets_.meet();
     code_.line("bar.sync 0");
   }
@@ -318,8 +356,13 @@ class EntryText {
     };
     const std::string then = print(s.body), otherwise = print(s.otherwise);
     if (all.empty()) return code_.append(then);
+    either(concat("!", all), then, otherwise);
+  }
+
+  // `then` where the flag is false, of which what follows "!" is the contrary; else `otherwise`.
+  void either(const std::string& flag, const std::string& then, const std::string& otherwise) {
     const std::string other = code_.label(), end = otherwise.empty() ? other : code_.label();
-    code_.line("@!", all, " bra ", other);
+    code_.line("@", flag, " bra ", other);
     code_.append(then);
     if (!otherwise.empty()) {
       code_.line("bra ", end);
@@ -477,7 +520,9 @@ class EntryText {
   IntegerRanges ranges_;
   bool wide_ = false, boxes_ = false;      // there are kWideProduct, kBoxCopy
   bool stores_ = false, sends_ = false;    // items store to the group's memory, on its way
+  bool produced_ = false, produces_ = false;  // there is a producer; what follows is what it does
   std::vector<int> reads_;                 // of registers, in the text
+  ItemValues values_;
   int64_t items_ = 1;
   absl::Status failure_;
 };
