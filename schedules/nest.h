@@ -175,6 +175,7 @@ struct Stage {
   int64_t items = 0;                       // of a group; 0: loops say how many
   int64_t sub_group = 0;                   // items that exchange registers; 0: none do
   int64_t cluster = 1;                     // groups that run at once; they follow each other
+  bool producer = false;                   // a sub-group besides the items copies boxes for them
   int memory = -1;                         // managed, of the target; -1: none
   int slots = 1;
   int variant = -1;                        // of the target's instruction; -1: registers

@@ -78,6 +78,7 @@ std::string print(const Nest& nest) {
     if (stage.items > stage.sub_group) text += concat(", by groups of ", stage.items);
     if (stage.sub_group > 0) text += concat(", by sub-groups of ", stage.sub_group);
     if (stage.cluster > 1) text += concat(", in clusters of ", stage.cluster);
+    if (stage.producer) text += ", with a producer";
     if (stage.memory >= 0) text += concat(" in memory ", stage.memory);
     if (stage.slots > 1) text += concat(" x", stage.slots);
     if (stage.dot_axis >= 0) {

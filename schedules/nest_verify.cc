@@ -165,6 +165,7 @@ absl::Status verify_axes(const Nest& nest, const Stage& stage) {
   if (stage.cluster != 1 && (stage.cluster < 1 || !grid)) {
     return broken(stage, "has clusters of no groups");
   }
+  if (stage.producer && !grid) return broken(stage, "has a producer for no groups");
   if (stage.boxed && !stage.swizzled) return broken(stage, "is copied as boxes, and not swizzled");
   if (stage.wide && (stage.copy_of < 0 || !is_narrow(tensor.type)))
     return broken(stage, "widens what is no 16-bit float");

@@ -143,15 +143,16 @@ constexpr const char* kWideProducts[] = {
     })"};
 
 struct PrintedTally {
-  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0, boxes = 0, clusters = 0;
+  int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0;
+  int boxes = 0, clusters = 0, producers = 0;
   int assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
                 "%d of them of four sub-groups, %d of rows, %d of copies on their way, %d of boxes, "
-                "%d of clusters, "
+                "%d of clusters, %d with producers, "
                 "%d assembled, %d of them spill\n",
-                programs, kernels, groups, matrices, wide, rows, rings, boxes, clusters, assembled,
-                spilled);
+                programs, kernels, groups, matrices, wide, rows, rings, boxes, clusters,
+                producers, assembled, spilled);
   }
 };
 
@@ -175,6 +176,7 @@ class Printed {
       tally_.matrices += wide || has_op(drawn->kernel.body, Op::kMatrixProduct);
       tally_.rows += has_op(drawn->kernel.body, Op::kMatrixParts);
       tally_.rings += has_op(drawn->kernel.body, Op::kLanded);
+      tally_.producers += print(drawn->kernel).find(" producer {") != std::string::npos;
       tally_.boxes += has_op(drawn->kernel.body, Op::kBoxCopy);
       hold_kernel(held, *target, *drawn);
       if (testing::Test::HasFatalFailure()) return;
@@ -267,12 +269,13 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
     const std::optional<HeldProgram> held =
         held_program(text, std::move(program), std::move(in), 3e7);
     ASSERT_TRUE(held.has_value());
-    for (int n = 0; n < 2; ++n) printed.hold(*held, target, rng);
+    for (int n = 0; n < 5; ++n) printed.hold(*held, target, rng);
   }
   EXPECT_GT(printed.tally().wide, 0);
   EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
   EXPECT_GT(printed.tally().boxes, 0);
   EXPECT_GT(printed.tally().clusters, 0);
+  EXPECT_GT(printed.tally().producers, 0);
   EXPECT_GT(printed.tally().rings, 0);
 }
 

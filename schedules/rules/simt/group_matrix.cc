@@ -14,7 +14,7 @@
 //   wide_tile(C, i, j, k; open)                a group's results, and its sub-groups' loop
 //   reorder(C, i.0, j.0, i.1, k.0), parallel(C, i.0, j.0), items(C; 1, 1)
 //   stage(C, A; at k.0), share(A.copy; open)   swizzled, and the same of B
-//   pipeline(C; open), cluster(C; open)
+//   pipeline(C; open), cluster(C; open), producer(C; open)
 #include <optional>
 
 #include "schedules/space/matrix_sides.h"
@@ -65,6 +65,7 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   }
   optional(d, "pipeline", {name}, {1});
   optional(d, "cluster", {name}, {1, 0});
+  optional(d, "producer", {name}, {0});
 }
 
 void tile(Draft& d, int stage) {

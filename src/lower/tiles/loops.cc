@@ -98,7 +98,7 @@ void counted(Frame& f, int64_t count, bool parallel,
   f.vars.push_back(loop.var);
   e.in_parallel = was_parallel || parallel;
   loop.items = items;
-  if (parallel) loop.cluster = f.stage.cluster;
+  if (parallel) loop.cluster = f.stage.cluster, loop.producer = f.stage.producer;
   if (parallel) e.items = items, e.sub_group = f.stage.sub_group;
   e.emit_into(loop.body, [&] { body(count == 1 ? affine(0) : variable(loop.var)); });
   if (parallel) e.items = 1, e.sub_group = 0;
