@@ -15,6 +15,7 @@
 #include "cost_model/simt/once.h"
 #include "cost_model/simt/registers.h"
 #include "cost_model/simt/together.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 
 namespace lw::cost::simt {
@@ -386,7 +387,9 @@ class Group {
 
   void fill_units() {
     launch_.item_bytes = registers_ + (company() ? own_ : 0);
-    const double most = static_cast<double>(target_.register_bytes), items = launch_.items;
+    const double most = static_cast<double>(target_.register_bytes);
+    const bool producer = nest_.stages[root_.stage].producer;
+    const double items = launch_.items + (producer ? static_cast<double>(kMatrixItems) : 0);
     if (!company() && own_ > most) launch_.local_bytes += own_;
     const bool exact = target_.unit_register_bytes > 0;
     if (exact) launch_.registers = std::min(launch_.registers, most_registers(target_, items));
