@@ -39,6 +39,7 @@ struct Storage {
   int64_t group = 1;
   int64_t pad = 0;                         // elements more of the innermost dimension
   Affine offset;                           // elements before the box: of a slot
+  bool beyond = false;                     // it has the tensor's zeros too, where it reaches beyond
 };
 
 // An axis within the current instance: points base .. base + extent - 1, of which those below every

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/base/check.h"
+#include "src/base/message.h"
 #include "src/expr/scalar.h"
 #include "src/lower/emitter.h"
 
@@ -152,8 +153,9 @@ class Needs {
     return regions_[s] = std::move(region);
   }
 
-  // The box of `tensor` that everything inside reads. `only`: just this reader.
-  std::vector<Range> required(int tensor, int only);
+  // The box of `tensor` that everything inside reads. `only`: just this reader. `beyond`: also what of it
+  // lies outside of the tensor.
+  std::vector<Range> required(int tensor, int only, bool beyond = false);
 
  private:
   // Where the host's loop stands, of the one axis; all of the others. At a tail it may reach beyond:
@@ -198,7 +200,12 @@ class Needs {
   absl::flat_hash_map<int, std::vector<Range>> regions_;
 };
 
-std::vector<Range> Needs::required(int tensor, int only) {
+bool has_ends(const Stage& stage) {
+  return std::any_of(stage.loops.begin(), stage.loops.end(),
+                     [](const Loop& loop) { return loop.tail == Tail::kMask; });
+}
+
+std::vector<Range> Needs::required(int tensor, int only, bool beyond) {
   Emitter& e = e_;
   const int host = host_;
   const Nest& nest = e.nest;
@@ -251,6 +258,10 @@ std::vector<Range> Needs::required(int tensor, int only) {
   }
   for (size_t d = 0; d < t.shape.size(); ++d) {
     if (first) box.push_back(unknown());
+    if (beyond && box[d].known) continue;
+    if (beyond && has_ends(nest.stages[only]) && e.failure.ok()) {
+      e.failure = infeasible(concat("tiles end early, and ", t.name, " is read in other places too"));
+    }
     box[d] = clamp(e, box[d], t.shape[d]);
   }
   return box;
@@ -355,6 +366,7 @@ void allocate(Emitter& e, int s, const std::vector<Range>& region, const Affine&
     }
     const Stage& o = e.nest.stages[owner];
     const Type type = o.wide ? Type::kF32 : t.type;
+    storage.beyond = o.boxed;
     storage.block_dim = o.copy_of >= 0 && o.block > 0 ? o.block_dim : -1;
     storage.block = storage.block_dim >= 0 ? o.block : 0;
     const bool grouped = o.copy_of >= 0 && o.group > 0;
@@ -433,7 +445,7 @@ void emit_attached(Emitter& e, int host, const std::string& loop, const AtLoop& 
     Needs& needs = shared(s) ? together : own;
     const bool copy = stage.copy_of >= 0;
     const std::vector<Range> region =
-        copy ? needs.required(stage.copy_of, served_by(nest, s)) : needs.own_region(s);
+        copy ? needs.required(stage.copy_of, served_by(nest, s), stage.boxed) : needs.own_region(s);
     if (stage.along < 0) allocate(e, s, region, at.iteration);
     if (stage.slots > 1 && at.slots == AtLoop::Slots::kThere) continue;
     std::vector<AxisState> box;

@@ -140,19 +140,42 @@ constexpr const char* kWideProducts[] = {
       in X: bf16[66, 128]
       in F: bf16[3, 128, 64] const
       out Y[x: 64, o: 64] = sum[s: 3, c: 128](cast(f32, X[x + s, c]) * cast(f32, F[s, c, o]))
+    })",
+    // Whose tiles reach beyond ends.
+    R"(op ends() {
+      in A: bf16[100, 136]
+      in B: bf16[136, 72]
+      out C[i: 100, j: 72] = sum[k: 136](cast(f32, A[i, k]) * cast(f32, B[k, j]))
+    })",
+    R"(op odd_rows() {
+      in A: f16[3, 65, 128]
+      in B: f16[19, 128]
+      in b: f32[19]
+      C[n: 3, i: 65, j: 19] = sum[k: 128](cast(f32, A[n, i, k]) * cast(f32, B[j, k]))
+      out D[n: 3, i: 65, j: 19] = cast(f16, max(C[n, i, j] + b[j], 0.0))
+    })",
+    R"(op bytes_that_end() {
+      in A: u8[70, 208]
+      in B: u8[48, 208]
+      out C[i: 70, j: 48] = sum[k: 208](cast(i32, A[i, k]) * cast(i32, B[j, k]))
+    })",
+    R"(op windows_that_end() {
+      in X: bf16[101, 72]
+      in F: bf16[3, 72, 72]
+      out Y[x: 99, o: 72] = sum[s: 3, c: 72](cast(f32, X[x + s, c]) * cast(f32, F[s, c, o]))
     })"};
 
 struct PrintedTally {
   int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0;
-  int boxes = 0, clusters = 0, producers = 0;
+  int boxes = 0, clusters = 0, producers = 0, ends = 0;
   int assembled = 0, spilled = 0;
   ~PrintedTally() {
     std::printf("%d programs, %d kernels, %d of groups, %d with products of matrices, "
                 "%d of them of four sub-groups, %d of rows, %d of copies on their way, %d of boxes, "
-                "%d of clusters, %d with producers, "
+                "%d of clusters, %d with producers, %d of tiles that end early, "
                 "%d assembled, %d of them spill\n",
                 programs, kernels, groups, matrices, wide, rows, rings, boxes, clusters,
-                producers, assembled, spilled);
+                producers, ends, assembled, spilled);
   }
 };
 
@@ -176,7 +199,9 @@ class Printed {
       tally_.matrices += wide || has_op(drawn->kernel.body, Op::kMatrixProduct);
       tally_.rows += has_op(drawn->kernel.body, Op::kMatrixParts);
       tally_.rings += has_op(drawn->kernel.body, Op::kLanded);
-      tally_.producers += print(drawn->kernel).find(" producer {") != std::string::npos;
+      const std::string text = print(drawn->kernel);
+      tally_.producers += text.find(" producer {") != std::string::npos;
+      tally_.ends += wide && text.find(" lanemask ") != std::string::npos;
       tally_.boxes += has_op(drawn->kernel.body, Op::kBoxCopy);
       hold_kernel(held, *target, *drawn);
       if (testing::Test::HasFatalFailure()) return;
@@ -276,6 +301,7 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
   EXPECT_GT(printed.tally().boxes, 0);
   EXPECT_GT(printed.tally().clusters, 0);
   EXPECT_GT(printed.tally().producers, 0);
+  EXPECT_GT(printed.tally().ends, 0);
   EXPECT_GT(printed.tally().rings, 0);
 }
 

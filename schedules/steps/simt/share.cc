@@ -13,6 +13,7 @@
 #include "schedules/legality.h"
 #include "schedules/targets/family.h"
 #include "schedules/targets/matrix_shape.h"
+#include "schedules/steps/simt/boxes.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -70,28 +71,13 @@ absl::Status swizzle(Nest& nest, Stage& c) {
   return absl::OkStatus();
 }
 
-// Of an input, which lies row after row; its rows, but of one, are multiples of 16 bytes apart.
-absl::Status box(Nest& nest, Stage& c) {
-  constexpr int kMostDimensions = 5;
-  const Tensor& tensor = nest.program->tensors[c.copy_of];
-  if (!simt(*nest.target).box_copies) {
-    return infeasible(concat(nest.target->name, " has no engine that copies boxes"));
-  }
-  if (tensor.role != Role::kInput) {
-    return infeasible(concat(tensor.name, " is computed: boxes are copied of inputs"));
-  }
-  const uint64_t rank = tensor.shape.size();
-  if (rank > kMostDimensions) {
-    return infeasible(concat(tensor.name, " has ", rank, " dimensions, a box ", kMostDimensions,
-                             " at most"));
-  }
-  const int64_t row = tensor.shape.back() * size_of(tensor.type);
-  if (rank > 1 && row % kVectorBytes != 0) {
-    return infeasible(concat("rows of ", tensor.name, " are ", row, " bytes apart, no multiple of ",
-                             kVectorBytes));
-  }
-  c.boxed = true;
-  return absl::OkStatus();
+// Where tiles reach beyond an end, only boxes say what is there.
+absl::Status check_ends(const Nest& nest, const Stage& c) {
+  const Stage& host = nest.stages[c.host];
+  const bool ends = std::any_of(host.loops.begin(), host.loops.end(),
+                                [](const Loop& loop) { return loop.tail == Tail::kMask; });
+  if (!ends) return absl::OkStatus();
+  return infeasible(concat(host.name, " has tiles that end early: ", c.name, " must be boxes"));
 }
 
 absl::Status apply_share(Nest& nest, const Step& step) {
@@ -115,7 +101,9 @@ absl::Status apply_share(Nest& nest, const Step& step) {
   c.memory = kLocalMemory;
   if (step.numbers[0] >= kSwizzled) {
     RETURN_IF_ERROR(swizzle(nest, c));
-    if (step.numbers[0] == kBoxed) RETURN_IF_ERROR(box(nest, c));
+    if (step.numbers[0] == kBoxed) RETURN_IF_ERROR(check_box(nest, c.copy_of));
+    else RETURN_IF_ERROR(check_ends(nest, c));
+    c.boxed = step.numbers[0] == kBoxed;
   } else if (step.numbers[0] >= kPadded) {
     if (c.group > 0) return infeasible(concat("groups of ", c.name, " lie together"));
     c.pad = std::max(1, (step.numbers[0] == kPadded ? kWordBytes : kVectorBytes) / size);
@@ -138,11 +126,13 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   const SimtTarget& target = simt(*nest.target);
   const int host = nest.stages[*copy].host;
   if (!group_holds(nest, step, 1, host)) return {{0}};
-  if (nest.stages[host].matrix >= 0 && is_wide(nest, nest.stages[host])) {
-    if (group_holds(nest, step, kBoxed, host)) return {{kBoxed}, {kSwizzled}};
-    return {{kSwizzled}};
-  }
   std::vector<Decision> domain;
+  if (nest.stages[host].matrix >= 0 && is_wide(nest, nest.stages[host])) {
+    for (const int64_t way : {kBoxed, kSwizzled}) {
+      if (group_holds(nest, step, way, host)) domain.push_back({way});
+    }
+    return domain;
+  }
   if (copies_bytes(nest, host, false) <= kPrivateRegisters * target.register_bytes) {
     domain.push_back({0});
   }

@@ -8,8 +8,9 @@
 //                                               unroll j.1: 256
 // A group's tile, by the target's instruction by which four sub-groups multiply matrices that lie in
 // memory they share: so many fours along i, of 64 rows each, and so many columns, for as much of k as
-// fills a row of 128 bytes. There are no ends: extents are multiples of these. Where an operand does
-// not lie along k its elements have two bytes, and its columns fill rows of 128 bytes too.
+// fills a row of 128 bytes. Where an operand does not lie along k its elements have two bytes, and its
+// columns fill rows of 128 bytes too. Where extents are no multiples of these operands are to be copied
+// as boxes (share(...; 5)), of which what lies beyond an end is 0; it counts, and is not kept.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -17,6 +18,7 @@
 #include "schedules/dot.h"
 #include "schedules/legality.h"
 #include "schedules/targets/matrix_shape.h"
+#include "schedules/steps/simt/boxes.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -60,6 +62,25 @@ absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
   return sides;
 }
 
+// Whether what a tile has of the operands beyond the side's end may count as zero.
+absl::Status check_end(const Nest& nest, const WideSides& sides, int side) {
+  const int stage = sides.of.stage, axis = sides.of.axis[side];
+  if (sides.of.factors.a->index == sides.of.factors.b->index) {
+    return infeasible("one tensor's box is two tiles, which end in two places");
+  }
+  for (const Expr& factor : {sides.of.factors.a, sides.of.factors.b}) {
+    RETURN_IF_ERROR(check_box(nest, factor->index));
+    const Tensor& tensor = nest.program->tensors[factor->index];
+    for (size_t d = 0; side == 2 && d < tensor.shape.size(); ++d) {
+      const bool along = index_axis(nest, stage, factor->index, static_cast<int>(d)) == axis;
+      if (!along || tensor.shape[d] == nest.stages[stage].axes[axis].extent) continue;
+      return infeasible(concat(tensor.name, " goes on where ", nest.stages[stage].axes[axis].name,
+                               " ends"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 int64_t row_of(const MatrixShape& shape) { return kWideRowBytes / size_of(shape.a); }
 
 absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fours,
@@ -77,7 +98,8 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
   for (int side = 0; side < 3; ++side) {
     const int64_t all = range_of(s, sides.of.position[side]);
     if (all % unit[side] == 0) continue;
-    return infeasible(concat(all, " points are no multiple of ", unit[side]));
+    if (all < unit[side]) return infeasible(concat(all, " points fill no tile of ", unit[side]));
+    RETURN_IF_ERROR(check_end(nest, sides, side));
   }
   const int64_t item = 4 * shape.words_of_results(1, columns / shape.n),
                 group = item * fours * kWideItems;
@@ -96,9 +118,16 @@ absl::Status apply_wide_tile(Nest& nest, const Step& step) {
   s.matrix = static_cast<int>(sides.atom - nest.target->atoms.data());
   const std::vector<int64_t> tiles[3] = {
       {step.numbers[0] * kWideSubGroups, shape->m}, {step.numbers[1]}, {row_of(*shape)}};
+  // Loops of the grid are to be one: both have ends where one has.
+  const auto ends = [&](int side, int64_t unit) {
+    return range_of(s, position[side]) % unit != 0;
+  };
+  const Tail grid = ends(0, kWideRows * step.numbers[0]) || ends(1, step.numbers[1])
+                        ? Tail::kMask : Tail::kCompose;
+  const Tail sum = ends(2, row_of(*shape)) ? Tail::kMask : Tail::kCompose;
   for (const int side : {2, 0, 1}) {
     ASSIGN_OR_RETURN(const int at, loop_position(s, step.names[side + 1]));
-    RETURN_IF_ERROR(split_loop(nest, stage, at, tiles[side], Tail::kCompose));
+    RETURN_IF_ERROR(split_loop(nest, stage, at, tiles[side], side == 2 ? sum : grid));
     const auto last = s.loops.begin() + at + static_cast<int>(tiles[side].size());
     std::rotate(last, last + 1, s.loops.end());
     s.loops.back().kind = LoopKind::kUnroll;

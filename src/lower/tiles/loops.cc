@@ -16,6 +16,7 @@
 #include "src/lower/tiles/rows.h"
 #include "src/lower/tiles/send.h"
 #include "src/lower/tiles/tile.h"
+#include "src/lower/tiles/wide.h"
 
 namespace lw::lowering {
 namespace {
@@ -110,9 +111,10 @@ void counted(Frame& f, int64_t count, bool parallel,
 struct Trips {
   int64_t extent, tile, full, rest, all;
 };
-Trips trips_of(const Frame& f, const LoopPart& part) {
-  const int64_t extent = f.axes[part.axis].extent;
-  const int64_t full = extent / part.tile, rest = extent % part.tile;
+// `whole`: the last tile is like the others.
+Trips trips_of(const Frame& f, const LoopPart& part, bool whole = false) {
+  const int64_t extent = f.axes[part.axis].extent, rest = whole ? 0 : extent % part.tile;
+  const int64_t full = (extent + (whole ? part.tile - 1 : 0)) / part.tile;
   return {extent, part.tile, full, rest, full + (rest > 0 ? 1 : 0)};
 }
 
@@ -321,7 +323,7 @@ void one_loop(Frame& f, const Loop& loop, bool track, const Body& body) {
     return fused_loop(f, loop, body);
   }
   const LoopPart part = loop.parts[0];
-  const Trips t = trips_of(f, part);
+  const Trips t = trips_of(f, part, ends_in_zeros(f, loop));
   if (t.full == 0) return instance(f, part, {affine(0), affine(0), t.rest}, body);
   if (t.rest > 0 && loop.tail != Tail::kCompose) {
     counted(f, t.all, false, [&](const Affine& v) {

@@ -72,6 +72,7 @@ class SharedFactor {
 
   std::optional<Stmt> made_at(int axis, int64_t at, int64_t step) {
     Row row{f_.axes, std::vector<int64_t>(f_.axes.size(), 0)};
+    for (AxisState& state : row.axes) state.limits.clear();  // beyond them there are zeros
     for (const auto& [moved, by] : {std::pair{axis_, at}, std::pair{k_, step}}) {
       row.axes[moved].base = row.axes[moved].base + affine(by);
       row.offset[moved] = by;
@@ -106,6 +107,11 @@ class SharedFactor {
 };
 
 }  // namespace
+
+bool ends_in_zeros(const Frame& f, const Loop& loop) {
+  return loop.tail == Tail::kMask && is_reduction(f.stage, loop) && f.stage.matrix >= 0 &&
+         is_wide(f.e.nest, f.stage);
+}
 
 void multiply_wide(Frame& f, const Accumulators& accumulators) {
   const MatrixShape& shape = matrix_shape_of(f.e.nest, f.stage);

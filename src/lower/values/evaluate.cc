@@ -291,7 +291,7 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
     if (i.terms.empty() && i.lane != 0 && point.chunk.active < point.chunk.lanes) {
       active.range = make_index(e_, i.base, i.lane, point.chunk.active).range;
     }
-    bound(active, tensor.shape[d]);
+    if (!storage.beyond) bound(active, tensor.shape[d]);
     indices.push_back(std::move(i));
   }
   if (in_bounds != nullptr) *in_bounds = both(r, rows, lanes);
@@ -300,7 +300,7 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   std::vector<Index> local;
   for (size_t d = 0; d < indices.size(); ++d) {
     local.push_back(localize(e_, storage, d, indices[d], point));
-    if (storage.shape[d] != tensor.shape[d]) bound(local[d], storage.shape[d]);
+    if (storage.beyond || storage.shape[d] != tensor.shape[d]) bound(local[d], storage.shape[d]);
   }
   if (rows.known == false || lanes.known == false) return r.immediate(tensor.type, 0, 0, 1);
   // Where a bound that all lanes share is not known, the nearest element inside is read instead and
