@@ -98,6 +98,9 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
   for (int side = 0; side < 3; ++side) {
     const int64_t all = range_of(s, sides.of.position[side]);
     if (all % unit[side] == 0) continue;
+    if (side == 2 && all != s.axes[sides.of.axis[side]].extent) {
+      return infeasible(concat("parts of ", all, " points are no multiple of ", unit[side]));
+    }
     if (all < unit[side]) return infeasible(concat(all, " points fill no tile of ", unit[side]));
     RETURN_IF_ERROR(check_end(nest, sides, side));
   }
