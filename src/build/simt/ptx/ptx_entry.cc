@@ -17,6 +17,7 @@
 #include "src/build/simt/ptx/ptx_sets.h"
 #include "src/build/simt/ptx/ptx_values.h"
 #include "src/build/simt/ptx/ptx_wide.h"
+#include "src/build/simt/ptx/turns/ptx_turns.h"
 #include "src/build/simt/ranges.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/groups.h"
@@ -243,12 +244,15 @@ class EntryText {
   // ---- statements -------------------------------------------------------------------------------
 
   void list(const std::vector<Stmt>& statements) {
+    PtxTurns turns(kernel_, &code_, &lanes_, statements);
     for (size_t i = 0; i < statements.size() && failure_.ok(); ++i) {
       const Stmt& s = statements[i];
       if (produces_ && skips(s)) continue;
+      turns.before(i);
       if (i + 1 < statements.size() && together(s, statements[i + 1])) ++i;
       else if (is_op(s, Op::kWideProduct)) i = wide_products(statements, i);
       else statement(s);
+      turns.after(i);
     }
   }
 
