@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "cost_model/cost_model.h"
@@ -64,7 +65,7 @@ bool spills(const Assembled::Facts& facts) {
   return facts.spill_store_bytes + facts.spill_load_bytes > 0;
 }
 
-// An item's registers as the draft has them, of each launch.
+// An item's registers as the draft has them, of each launch that a call makes.
 std::vector<double> predicted_registers(const Nest& nest) {
   std::vector<double> all;
   for (const cost::simt::Launch& launch : cost::simt::launches(nest)) {
@@ -121,7 +122,7 @@ class Gate {
   void assemble_one(const Target& target, const Sample& drawn, const Kernel& kernel,
                     Tally* tally) {
     const double begin = now();
-    const absl::StatusOr<Assembled> assembled = assembled_kernel(kernel, target);
+    absl::StatusOr<Assembled> assembled = assembled_kernel(kernel, target);
     if (!assembled.ok()) {
       ++tally->refused;
       std::fprintf(stderr, "%s\n", std::string(assembled.status().message()).c_str());
@@ -131,6 +132,9 @@ class Gate {
     tally->ms.push_back(1000 * (now() - begin));
     tally->spilled += std::any_of(assembled->facts.begin(), assembled->facts.end(), spills);
     const std::vector<double> predicted = predicted_registers(drawn.nest);
+    std::erase_if(assembled->facts, [](const Assembled::Facts& facts) {
+      return absl::StrContains(facts.entry, "_prepack_");
+    });
     if (options_.verbose) {
       for (size_t i = 0; i < assembled->facts.size(); ++i) {
         const Assembled::Facts& facts = assembled->facts[i];
