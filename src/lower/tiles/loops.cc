@@ -392,9 +392,9 @@ void decide(Frame& f, int l, size_t g, const Body& body) {
     range = range_of_guard(e, guard, f.axes);
     if (range.outside) return;
     // Rows that differ from each other know by themselves where their answers are settled.
-    // Nor does who multiplies matrices with others part from them.
+    // Nor does who multiplies matrices with others part from them, or who fetches with them.
     const bool by_row = range.settled || (!range.single() && guard.divisor > 1) ||
-                        f.stage.matrix >= 0;
+                        f.stage.matrix >= 0 || parts_items(f, l, guard);
     if (!range.inside && !by_row) break;
   }
   if (g == f.guards.size()) return body();

@@ -270,4 +270,15 @@ Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, c
   return tensor_point(f, evaluator, point);
 }
 
+bool parts_items(const Frame& f, int l, const Guard& guard) {
+  const bool differs = std::any_of(f.shared.begin(), f.shared.end(), [&](const auto& axis) {
+    return guard.moved_by(axis.first);
+  });
+  const std::vector<Stage>& stages = f.e.nest.stages;
+  return differs && std::any_of(stages.begin(), stages.end(), [&](const Stage& s) {
+    return s.place == Place::kAt && s.host == f.s && s.memory >= 0 &&
+           find_loop(f.stage, s.loop) >= l;
+  });
+}
+
 }  // namespace lw::lowering

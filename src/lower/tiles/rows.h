@@ -44,4 +44,8 @@ std::vector<int64_t> position(const Frame& f, const Row& row, const Chunk& chunk
 // The chunk of a row as a point over the tensor's axes. `va`: the axis it lies along, -1: none.
 Point make_point(const Frame& f, Evaluator& evaluator, const Row& row, int va, const Chunk& chunk);
 
+// Whether items answer differently what the guard asks around the stage's loops from `l` on, and all
+// of them meet inside of these, where they fetch together.
+bool parts_items(const Frame& f, int l, const Guard& guard);
+
 }  // namespace lw::lowering
