@@ -242,11 +242,20 @@ Index Addressing::divide_piece(const Index& a, int64_t divisor, bool modulo, con
   const bool together = a.terms.empty() && point.chunk.active == point.chunk.lanes &&
                         a.lane * (point.chunk.lanes - 1) < unit;
   if (!together) return divide(a, divisor, modulo, point);
-  Index first = a;
-  first.lane = 0;
-  Index result = divide(first, divisor, modulo, point);
-  if (modulo) result.lane = a.lane;
-  if (modulo) result.range.hi = divisor - 1;
+  // In units, so that what the remainder is a multiple of stays known.
+  const auto times = [](const Affine& of, int64_t by, int64_t over) {
+    Affine result = affine(of.constant / over * by);
+    for (const Affine::Term& t : of.terms) {
+      result = result + variable(t.var, t.coefficient / over * by);
+    }
+    return result;
+  };
+  const Index units = make_index(e_, times(a.base, 1, unit), 0, 1);
+  Index result = divide(units, divisor / unit, modulo, point);
+  if (!modulo) return result;
+  result.base = times(result.base, unit, 1);
+  result.lane = a.lane;
+  result.range = {result.range.lo * unit, divisor - 1};
   return result;
 }
 
