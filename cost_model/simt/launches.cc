@@ -393,14 +393,14 @@ class Group {
     if (!company() && own_ > most) launch_.local_bytes += own_;
     const bool exact = target_.unit_register_bytes > 0;
     if (exact) launch_.registers = std::min(launch_.registers, most_registers(target_, items));
-    const double room = exact
-                            ? static_cast<double>(target_.unit_register_bytes)
-                            : static_cast<double>(target_.unit_items) * most * kFullRegisters;
+    const double room = exact ? static_cast<double>(target_.unit_register_bytes)
+                              : static_cast<double>(target_.unit_items) * most * kFullRegisters;
     const double local = static_cast<double>(
         std::max(target_.local_bytes, target_.unit_local_bytes));
     double resident = std::floor(static_cast<double>(target_.unit_items) / items);
     const double held = exact ? 4 * launch_.registers : std::max(1.0, launch_.item_bytes);
-    resident = std::min(resident, std::floor(room / (items * held)));
+    const int64_t all = register_items(target_, static_cast<int64_t>(items));
+    resident = std::min(resident, std::floor(room / (static_cast<double>(all) * held)));
     if (launch_.local_bytes > 0) {
       resident = std::min(resident, std::floor(local / launch_.local_bytes));
     }

@@ -44,7 +44,8 @@ double item_registers(const Nest& nest, const StageCost& cost) {
 }
 
 double most_registers(const SimtTarget& target, double items) {
-  const double of_unit = static_cast<double>(target.unit_register_bytes) / kRegisterBytes / items;
+  const double all = static_cast<double>(register_items(target, static_cast<int64_t>(items)));
+  const double of_unit = static_cast<double>(target.unit_register_bytes) / kRegisterBytes / all;
   return std::min(static_cast<double>(target.register_bytes) / kRegisterBytes,
                   std::max(kAllotted, kAllotted * std::floor(of_unit / kAllotted)));
 }

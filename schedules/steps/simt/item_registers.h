@@ -33,7 +33,7 @@ inline absl::Status check_item_registers(const Nest& nest, int stage, int64_t it
     if (!is_reduction(s, s.loops[l])) read += trips(s, l);
   }
   const int64_t size = std::max(4, size_of(nest.program->tensors[s.tensor].type));
-  const int64_t bytes = items * ((tile_points(s) + read) * size + kOthers);
+  const int64_t bytes = register_items(target, items) * ((tile_points(s) + read) * size + kOthers);
   if (bytes <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
                            target.unit_register_bytes));

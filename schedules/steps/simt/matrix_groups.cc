@@ -32,7 +32,7 @@ absl::Status apply_matrix_groups(Nest& nest, const Step& step) {
                              " sub-groups"));
   }
   const int64_t words = matrix_words(nest, stage) + kSpareWords;
-  const int64_t bytes = 4 * words * tiles * target.sub_group;
+  const int64_t bytes = 4 * words * register_items(target, tiles * target.sub_group);
   if (target.unit_register_bytes > 0 && bytes > target.unit_register_bytes) {
     return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
                              target.unit_register_bytes));

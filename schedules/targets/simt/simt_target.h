@@ -4,6 +4,7 @@
 // compute unit, meet at barriers and share local memory. Values; thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "schedules/targets/target.h"
@@ -78,6 +79,15 @@ struct SimtTarget {
 
 // Each of its units runs one item at a time: a processor's core, of an OpenCL runtime on processors.
 inline bool is_processor(const SimtTarget& target) { return target.simd == 1; }
+
+// Of those of a group that a unit has registers for: its registers are in as many parts as it begins
+// instructions a cycle, each of items in step of its own, and all parts are as full as the fullest.
+inline int64_t register_items(const SimtTarget& target, int64_t items) {
+  if (target.unit_register_bytes == 0) return items;
+  const int64_t parts = std::max<int64_t>(1, static_cast<int64_t>(target.issue_per_cycle));
+  const int64_t row = parts * target.simd;
+  return (items + row - 1) / row * row;
+}
 
 extern const TargetFamily kSimtFamily;
 
