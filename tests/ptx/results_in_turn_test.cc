@@ -1,4 +1,4 @@
-// Results that functions are applied to wait for each other (src/build/simt/ptx/turns), and are what
+// Results that functions are applied to wait for each other (src/build/simt/ptx/ptx_turns.h), and are what
 // they are without that.
 #include <cmath>
 #include <string>

@@ -1,7 +1,9 @@
 // Products of matrices that a warp computes, and the parts of them that its lanes have: mma.sync and
-// ldmatrix (PTX ISA, 9.7.14.5). Internal to src/build/simt/ptx.
+// ldmatrix (PTX ISA, 9.7.14.5); those that four warps compute together, of matrices in shared memory:
+// wgmma (9.7.16). Internal to src/build/simt/ptx.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 
@@ -16,5 +18,10 @@ std::string ptx_matrix_type(Type type);
 void ptx_matrix_product(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s);
 // Of rows that lie in shared memory, each lane's at `row`, at multiples of their 16 bytes.
 void ptx_matrix_parts(PtxCode& code, PtxLanes& lanes, const Stmt& s, const PtxPlace& row);
+
+// Op::kWideProduct; `factors`: where those of the warp begin, without what swizzling changes. Returns
+// why there is no such instruction, or "".
+std::string ptx_wide_product(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s,
+                             const std::array<PtxPlace, 2>& factors);
 
 }  // namespace lw

@@ -1,8 +1,8 @@
 // Results that functions are applied to, in turn. Of straight code ptxas computes as much as it can
-// before the first store: of a function of each of a tile's results several values are then there for
-// each at once, more than there are registers. So a result waits here for one that has been made a
-// few before: by a dependence that ptxas does not see through, and which changes nothing. Internal to
-// src/build/simt/ptx.
+// before the first store: of a function of each of a tile's results several values are then there
+// for each at once, more than there are registers. So a result waits here for one that has been
+// made a few before: by a dependence that ptxas does not see through, and which changes nothing.
+// Internal to src/build/simt/ptx.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/build/simt/ptx/turns/ptx_turns.h"
+#include "src/build/simt/ptx/ptx_turns.h"
 
 #include <algorithm>
 #include <map>
