@@ -9,7 +9,7 @@
 namespace lw {
 namespace {
 
-constexpr char kWorkload[] = "matmul M=16 N=24 K=16 --threads 1";
+constexpr char kSmall[] = "matmul M=16 N=24 K=16 --threads 1";
 
 class IdentityTest : public CliTest {
  protected:
@@ -28,7 +28,7 @@ class IdentityTest : public CliTest {
 };
 
 TEST_F(IdentityTest, WhatWasTunedIsExactOnEachProcessor) {
-  const std::string tuned = kWorkload;
+  const std::string tuned = kSmall;
   ASSERT_EQ(cli("tune --trials 4 --seconds 20 " + tuned).code, 0);
   const std::string digest = key("best " + tuned);
   ASSERT_EQ(digest.size(), 64u);
@@ -60,11 +60,11 @@ TEST_F(IdentityTest, AnAgentWithOneProcessorTunesForTheMachine) {
   processes.start("agent", {LW_BINARY_DIR "/loopwright", "agent", "--server", address, "--state",
                             path("state"), "--device", device});
   const std::string server = " --server " + address;
-  const CliRun study = cli(std::string("submit --trials 4 --watch ") + kWorkload + server);
+  const CliRun study = cli(std::string("submit --trials 4 --watch ") + kSmall + server);
   ASSERT_EQ(study.code, 0) << study.out << study.err << read_text(processes.log("agent"));
-  EXPECT_EQ(outcome(std::string("lookup --frozen ") + kWorkload + server), "LOOKUP_OUTCOME_EXACT");
+  EXPECT_EQ(outcome(std::string("lookup --frozen ") + kSmall + server), "LOOKUP_OUTCOME_EXACT");
   const OnOneProcessor here(allowed_cpus().front());
-  EXPECT_EQ(outcome(std::string("lookup --frozen ") + kWorkload + server), "LOOKUP_OUTCOME_EXACT");
+  EXPECT_EQ(outcome(std::string("lookup --frozen ") + kSmall + server), "LOOKUP_OUTCOME_EXACT");
   EXPECT_EQ(processes.end("agent", SIGTERM), 0);
   EXPECT_EQ(processes.end("daemon", SIGTERM), 0);
 }

@@ -16,17 +16,17 @@ class PartsTest : public CliTest {
   }
 };
 
-constexpr char kProgram[] = "lstm_step B=4 I=24 H=32 --seconds 40 --trials 64";
+constexpr char kLstm[] = "lstm_step B=4 I=24 H=32 --seconds 40 --trials 64";
 
 TEST_F(PartsTest, AreSearchedFirstAndTheRecordIsOneOfTheWhole) {
-  const Json first = tuned(kProgram);
+  const Json first = tuned(kLstm);
   EXPECT_GE(first["parts"], 2);
   EXPECT_GT(first["part_trials"], 0);
   EXPECT_GT(first["trials"], 0);
   EXPECT_TRUE(first["best"]["verified"]);
   EXPECT_EQ(cli("db ls --db parts.db --json").json().size(), 1u);
   // What was searched before is not searched by its parts again.
-  const Json again = tuned(kProgram);
+  const Json again = tuned(kLstm);
   EXPECT_EQ(again["part_trials"], 0);
   EXPECT_LE(again["best"]["time_us"], first["best"]["time_us"].get<double>() * 1.5);
 }

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Refused handshakes are what is tested here: gRPC need not tell of each.
-const int kQuiet = setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+const int kQuietHandshakes = setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
 constexpr int kPollMs = 50;
 
