@@ -41,6 +41,7 @@ inline ServiceOptions quick_service() {
   options.version = "test";
   options.rules.backoff_ms = 1;
   options.searcher.adopt_ms = 50;
+  options.searcher.drafts = 400;           // as daemon_fixture.h's
   return options;
 }
 

@@ -47,6 +47,7 @@ struct Searcher::Owned {
 
 Searcher::Searcher(SearchSeat seat, SearcherOptions options)
     : seat_([&] {
+        seat.drafts = options.drafts;
         seat.most_kept = [this] { return options_.most_searches / std::max(1, owned()); };
         return std::move(seat);
       }()),

@@ -35,6 +35,7 @@ struct SearcherOptions {
   int64_t gone_ms = 10'000;                // without any device, a study gives its seat up
   int64_t owner_ttl_ms = 20'000;
   int64_t adopt_ms = 1000;                 // how often new and orphaned studies are looked for
+  int drafts = SearchOptions().drafts;     // tests: of a search, fewer
 };
 
 // Thread-safe.

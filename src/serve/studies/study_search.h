@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/liveness.h"
 #include "src/search/allocate.h"
+#include "src/search/search.h"
 #include "src/search/steps.h"
 #include "src/serve/queue/leases.h"
 #include "tuner_db/store.h"
@@ -37,6 +38,7 @@ struct SearchSeat {
   int64_t online_ms = 60'000;              // devices not seen for longer do not count
   int64_t gone_ms = 10'000;                // without any, a study gives its seat up
   int64_t most_waiting_s = 30 * 86'400;
+  int drafts = SearchOptions().drafts;
   // How many searches of workloads a study may keep while they wait for their turn; empty: 16.
   std::function<int()> most_kept;
   // Tests: called before a workload's search is built, as a search that takes that long.

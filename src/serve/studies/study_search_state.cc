@@ -121,6 +121,7 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   options.seconds = kNoLimit;
   options.time_kind = workload.row.time_kind;
   options.stop = stop_;
+  options.drafts = seat_.drafts;
   const Nest& start = workload.task->start();
   workload.run =
       std::make_unique<SearchRun>(start, options, first_model(start, /*learning=*/true));
