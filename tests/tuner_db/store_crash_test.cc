@@ -67,13 +67,15 @@ TEST(Kill, LosesNothingAcknowledged) {
 
 // ---- a failing disk
 
-// Lets the n-th operation of a kind and all after it fail, for every n until none does, while a
-// store is opened, filled and closed. What was acknowledged is there when the disk works again.
+// Lets the n-th operation of a kind and all after it fail while a store is opened, filled and closed,
+// for each n of the first 30 and one in seven of the others (of fewer rounds, as many fewer), until
+// none fails. What was acknowledged is there when the disk works again.
 void fail_everywhere(FaultyVfs::Fault fault) {
   FaultyVfs vfs;
   bool failed = true;
   int failures = 0;
-  for (int n = 0; failed; n += n < 30 ? 1 : 7) {
+  const int stride = std::max(1, 700 / rounds_of(100));
+  for (int n = 0; failed; n += n < 30 ? 1 : stride) {
     ASSERT_LT(n, 3000);
     Scratch scratch;
     int acknowledged = 0;
