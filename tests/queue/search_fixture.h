@@ -14,6 +14,7 @@ class SearchTest : public QueueTest {
  protected:
   SearchSeat seat() {
     SearchSeat seat;
+    seat.drafts = 400;                     // as daemon_fixture.h's
     seat.database = database_.get();
     seat.store = store_.get();
     seat.commit = [this](const std::function<absl::Status(WriteTransaction&)>& body) {
