@@ -9,6 +9,7 @@
 // What is computed with is a lane by itself: integers extended to words, 16-bit floats their bits.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class PtxLanes {
   std::vector<std::vector<std::string>> words_;
 };
 
+// What an operation of lanes computes: nothing of memory, matrices or sub-groups but kAcross. `index`: of
+// kIota and kLaneMask, `s.index`. `sub_group`: the device's. Returns why there are no words for it, or "".
+std::string ptx_operation(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s,
+                          const std::string& index, int64_t sub_group);
 // Op::kTranspose.
 void ptx_transpose(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s);
 
