@@ -81,7 +81,7 @@ class Group {
       }
     }
     const int tensor = stage_of(cost).tensor;
-    const std::vector<int64_t>& shape = nest_.program->tensors[tensor].shape;
+    const auto& shape = nest_.program->tensors[tensor].shape;
     for (const Access& access : host.body.accesses) {
       if (access.tensor != tensor) continue;
       for (size_t d = 0; d < shape.size() && d < box.size(); ++d) {
@@ -263,9 +263,8 @@ class Group {
   void copy_boxes(const StageCost& cost, const Dealing& dealing) {
     const Stage& stage = stage_of(cost);
     const double points = product(box_of(cost, cost.tile)) * cost.updates;
-    const double moved = points * dealing.scale / launch_.groups;
     const std::vector<double> box = group_box(cost);
-    const double visits = moved / product(box);
+    const double moved = points * dealing.scale / launch_.groups, visits = moved / product(box);
     const double blocks = stage.block > 0 ? box[stage.block_dim] / stage.block : 1;
     launch_.issue += kBoxSlots * blocks * visits;
     Wide row{cost.stage, stage.copy_of, false, Where::kGlobal};
@@ -292,8 +291,7 @@ class Group {
     const auto is_output = [&](int tensor) {
       return nest_.program->tensors[tensor].role == Role::kOutput;
     };
-    const bool copies = stage.copy_of >= 0;
-    if (copies) stored(stage.copy_of);
+    if (stage.copy_of >= 0) stored(stage.copy_of);
     else if (stage.epilogue.empty() || is_output(stage.tensor)) stored(stage.tensor);
     for (const int e : stage.epilogue) {
       const int tensor = nest_.stages[e].tensor;
@@ -388,15 +386,15 @@ class Group {
   void fill_units() {
     launch_.item_bytes = registers_ + (company() ? own_ : 0);
     const double most = static_cast<double>(target_.register_bytes);
-    const bool producer = nest_.stages[root_.stage].producer;
-    const double items = launch_.items + (producer ? static_cast<double>(kMatrixItems) : 0);
+    const double items =
+        launch_.items + (nest_.stages[root_.stage].producer ? double{kMatrixItems} : 0.0);
     if (!company() && own_ > most) launch_.local_bytes += own_;
     const bool exact = target_.unit_register_bytes > 0;
     if (exact) launch_.registers = std::min(launch_.registers, most_registers(target_, items));
     const double room = exact ? static_cast<double>(target_.unit_register_bytes)
                               : static_cast<double>(target_.unit_items) * most * kFullRegisters;
-    const double local = static_cast<double>(
-        std::max(target_.local_bytes, target_.unit_local_bytes));
+    const auto local =
+        static_cast<double>(std::max(target_.local_bytes, target_.unit_local_bytes));
     double resident = std::floor(static_cast<double>(target_.unit_items) / items);
     const double held = exact ? 4 * launch_.registers : std::max(1.0, launch_.item_bytes);
     const int64_t all = register_items(target_, static_cast<int64_t>(items));
@@ -406,8 +404,8 @@ class Group {
     }
     const double groups = std::ceil(launch_.groups / target_.units);  // of the busiest unit
     launch_.resident = std::clamp(resident, 1.0, groups);
-    launch_.occupancy = std::min(
-        1.0, launch_.resident * items / static_cast<double>(target_.unit_items));
+    launch_.occupancy =
+        std::min(1.0, launch_.resident * items / static_cast<double>(target_.unit_items));
     launch_.tail = launch_.groups / target_.units / groups;
   }
 
@@ -452,12 +450,11 @@ class Group {
 
   void finish() {
     const double groups = std::ceil(launch_.groups / target_.units);
-    const double spilled = std::max(
-        1.0, launch_.item_bytes / static_cast<double>(target_.register_bytes));
+    const auto most = static_cast<double>(target_.register_bytes);
+    const double spilled = std::max(1.0, launch_.item_bytes / most);
     const double issue = launch_.issue * spilled / target_.issue_per_cycle;
-    const double bounds[] = {groups * issue, groups * launch_.global,
-                             groups * launch_.local, groups * launch_.matrices,
-                             groups * launch_.latency / launch_.resident,
+    const double bounds[] = {groups * issue, groups * launch_.global, groups * launch_.local,
+                             groups * launch_.matrices, groups * launch_.latency / launch_.resident,
                              launch_.far_cycles[0], launch_.far_cycles[1], launch_.far_cycles[2]};
     double largest = 0, sum = 0;
     for (const double bound : bounds) largest = std::max(largest, bound), sum += bound;

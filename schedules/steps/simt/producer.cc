@@ -33,7 +33,7 @@ absl::Status check_room(const Nest& nest, int stage) {
   if (items > target.group_items) {
     return infeasible(concat("no group has ", items, " items, of ", target.group_items));
   }
-  const int64_t bytes = 4 * matrix_words(nest, stage) * items;
+  const int64_t bytes = 4 * matrix_words(nest, stage) * register_items(target, items);
   if (bytes <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group and its producer need ", bytes, " bytes of registers, of ",
                            target.unit_register_bytes));
