@@ -200,11 +200,9 @@ void deal(Frame& f, const Loop& loop, int64_t count,
   Emitter& e = f.e;
   if (count == 0) return;
   const Dealt dealt = dealt_to(f, loop);
-  const int64_t items = dealt.count;
-  const int64_t rounds = (count + items - 1) / items;
+  const int64_t items = dealt.count, rounds = (count + items - 1) / items;
   counted(f, rounds, false, [&](const Affine& round) {
-    const Affine mine = dealt.which + round * items;
-    const Affine has_one = affine(count - 1) - mine;
+    const Affine mine = dealt.which + round * items, has_one = affine(count - 1) - mine;
     if (known_at_least_zero(e, has_one)) return body(mine);
     const auto clamped = [&] {
       body(e.emit_int(Stmt::IntOp::kMin, mine, affine(count - 1), 1));
