@@ -7,6 +7,7 @@
 #include "src/serve/studies/study_queue.h"
 #include "src/serve/studies/study_search.h"
 #include "tests/queue/queue_fixture.h"
+#include "tests/support/drafts.h"
 
 namespace lw {
 
@@ -14,7 +15,7 @@ class SearchTest : public QueueTest {
  protected:
   SearchSeat seat() {
     SearchSeat seat;
-    seat.drafts = 400;                     // as daemon_fixture.h's
+    seat.drafts = test_drafts();
     seat.database = database_.get();
     seat.store = store_.get();
     seat.commit = [this](const std::function<absl::Status(WriteTransaction&)>& body) {

@@ -23,6 +23,7 @@
 #include "src/serve/messages/errors.h"
 #include "src/serve/rows/clock.h"
 #include "src/serve/wire/server.h"
+#include "tests/support/drafts.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/program.h"
 #include "tests/support/store_fixture.h"
@@ -49,16 +50,12 @@ inline std::string database_url(const std::string& kind, const std::string& file
   return cluster == nullptr ? "" : cluster->fresh();
 }
 
-// Searches draft a tenth of what they do elsewhere: how good the schedules are that a study finds is
-// not what tests of the service ask, and most of the time that a study takes goes into drafts.
-inline constexpr int kTestDrafts = 400;
-
 class Daemon {
  public:
   explicit Daemon(const std::string& url, ServiceOptions options = {},
                   std::shared_ptr<grpc::ServerCredentials> credentials = nullptr)
       : database(*open_database(url)) {
-    options.searcher.drafts = kTestDrafts;
+    options.searcher.drafts = test_drafts();
     service = *Service::start(database, options);
     ServerOptions server_options;
     server_options.address = *parse_bind_address("127.0.0.1:0");

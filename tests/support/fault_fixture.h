@@ -25,6 +25,7 @@
 #include "src/serve/messages/errors.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/service/service.h"
+#include "tests/support/drafts.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/records/messages.h"
 
@@ -41,7 +42,7 @@ inline ServiceOptions quick_service() {
   options.version = "test";
   options.rules.backoff_ms = 1;
   options.searcher.adopt_ms = 50;
-  options.searcher.drafts = 400;           // as daemon_fixture.h's
+  options.searcher.drafts = test_drafts();
   return options;
 }
 
