@@ -7,7 +7,7 @@
 #include "src/serve/studies/study_queue.h"
 #include "src/serve/studies/study_search.h"
 #include "tests/queue/queue_fixture.h"
-#include "tests/support/drafts.h"
+#include "tests/support/program.h"
 
 namespace lw {
 
@@ -15,7 +15,7 @@ class SearchTest : public QueueTest {
  protected:
   SearchSeat seat() {
     SearchSeat seat;
-    seat.drafts = test_drafts();
+    seat.drafts = static_cast<int>(setting("LW_DRAFTS", seat.drafts));
     seat.database = database_.get();
     seat.store = store_.get();
     seat.commit = [this](const std::function<absl::Status(WriteTransaction&)>& body) {

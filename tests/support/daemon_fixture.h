@@ -23,7 +23,6 @@
 #include "src/serve/messages/errors.h"
 #include "src/serve/rows/clock.h"
 #include "src/serve/wire/server.h"
-#include "tests/support/drafts.h"
 #include "tests/support/postgres_fixture.h"
 #include "tests/support/program.h"
 #include "tests/support/store_fixture.h"
@@ -55,7 +54,7 @@ class Daemon {
   explicit Daemon(const std::string& url, ServiceOptions options = {},
                   std::shared_ptr<grpc::ServerCredentials> credentials = nullptr)
       : database(*open_database(url)) {
-    options.searcher.drafts = test_drafts();
+    options.searcher.drafts = static_cast<int>(setting("LW_DRAFTS", options.searcher.drafts));
     service = *Service::start(database, options);
     ServerOptions server_options;
     server_options.address = *parse_bind_address("127.0.0.1:0");

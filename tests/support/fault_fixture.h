@@ -25,7 +25,7 @@
 #include "src/serve/messages/errors.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/service/service.h"
-#include "tests/support/drafts.h"
+#include "tests/support/program.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/records/messages.h"
 
@@ -42,7 +42,7 @@ inline ServiceOptions quick_service() {
   options.version = "test";
   options.rules.backoff_ms = 1;
   options.searcher.adopt_ms = 50;
-  options.searcher.drafts = test_drafts();
+  options.searcher.drafts = static_cast<int>(setting("LW_DRAFTS", options.searcher.drafts));
   return options;
 }
 
