@@ -6,6 +6,7 @@
 #include "schedules/dot.h"
 #include "schedules/space/rule.h"
 #include "schedules/steps.h"
+#include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/target.h"
 #include "src/expr/expr.h"
 
@@ -43,9 +44,13 @@ std::optional<MatrixSides> wide_sides(const Nest& nest, int stage) {
   if (!sides) return std::nullopt;
   const Stage& s = nest.stages[stage];
   const StepKind* const kind = find_step("wide_tile");
-  for (const auto& [m, n] : {std::pair(sides->m, sides->n), std::pair(sides->n, sides->m)}) {
-    Step step{kind, {s.name, loop_of(s, m), loop_of(s, n), loop_of(s, sides->k)}, {}};
-    if (!kind->domain(nest, step).empty()) return MatrixSides{m, n, sides->k};
+  const std::pair<int, int> ways[] = {{sides->m, sides->n}, {sides->n, sides->m}};
+  for (const bool whole : {true, false}) {  // rows that fill tiles are better than some that do not
+    for (const auto& [m, n] : ways) {
+      if (whole && s.axes[m].extent % kWideRows != 0) continue;
+      Step step{kind, {s.name, loop_of(s, m), loop_of(s, n), loop_of(s, sides->k)}, {}};
+      if (!kind->domain(nest, step).empty()) return MatrixSides{m, n, sides->k};
+    }
   }
   return std::nullopt;
 }
