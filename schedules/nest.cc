@@ -157,6 +157,11 @@ bool is_factored(const Stage& stage, const LoopPart& part) {
   return part.axis == stage.factored_axis && part.tile == stage.factored_tile;
 }
 
+bool has_tail(const Stage& stage, Tail tail) {
+  return std::any_of(stage.loops.begin(), stage.loops.end(),
+                     [tail](const Loop& loop) { return loop.tail == tail; });
+}
+
 bool is_reduction(const Stage& stage, const Loop& loop) {
   return std::any_of(loop.parts.begin(), loop.parts.end(), [&](const LoopPart& part) {
     return stage.axes[part.axis].reduction && !is_factored(stage, part);

@@ -285,6 +285,8 @@ bool runs_along(const Stage& stage, size_t d);
 // A loop is a reduction when any of its parts is over a reduction axis (the factored loop is not).
 bool is_reduction(const Stage& stage, const Loop& loop);
 bool is_factored(const Stage& stage, const LoopPart& part);
+// Whether one of its loops has such a tail.
+bool has_tail(const Stage& stage, Tail tail);
 
 // Points of its axis that the loop at position `loop` runs over in a full instance: the tile of the
 // next outer loop of the axis, or the extent where that is less (the outermost tile may exceed it by

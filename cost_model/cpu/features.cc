@@ -193,14 +193,10 @@ const Row kTable[] = {
     F("tile_lanes", static_cast<float>(main_of(a).lanes)),
     F("tile_shifted",
       count_kind(stage_of(nest, a), LoopKind::kVector) > 0 &&
-              std::any_of(stage_of(nest, a).loops.begin(), stage_of(nest, a).loops.end(),
-                          [](const Loop& l) { return l.tail == Tail::kShift; })
+              has_tail(stage_of(nest, a), Tail::kShift)
           ? 1.f
           : 0.f),
-    F("tile_masked", std::any_of(stage_of(nest, a).loops.begin(), stage_of(nest, a).loops.end(),
-                                 [](const Loop& l) { return l.tail == Tail::kMask; })
-                         ? 1.f
-                         : 0.f),
+    F("tile_masked", has_tail(stage_of(nest, a), Tail::kMask) ? 1.f : 0.f),
     // instructions
     F("updates", log1(main_of(a).updates)),
     F("finishes", log1(main_of(a).finishes)),

@@ -200,11 +200,6 @@ class Needs {
   absl::flat_hash_map<int, std::vector<Range>> regions_;
 };
 
-bool has_ends(const Stage& stage) {
-  return std::any_of(stage.loops.begin(), stage.loops.end(),
-                     [](const Loop& loop) { return loop.tail == Tail::kMask; });
-}
-
 std::vector<Range> Needs::required(int tensor, int only, bool beyond) {
   Emitter& e = e_;
   const int host = host_;
@@ -259,7 +254,7 @@ std::vector<Range> Needs::required(int tensor, int only, bool beyond) {
   for (size_t d = 0; d < t.shape.size(); ++d) {
     if (first) box.push_back(unknown());
     if (beyond && box[d].known) continue;
-    if (beyond && has_ends(nest.stages[only]) && e.failure.ok()) {
+    if (beyond && has_tail(nest.stages[only], Tail::kMask) && e.failure.ok()) {
       e.failure = infeasible(concat("tiles end early, and ", t.name, " is read in other places too"));
     }
     box[d] = clamp(e, box[d], t.shape[d]);

@@ -11,9 +11,9 @@
 #include "schedules/copy_bytes.h"
 #include "schedules/dot.h"
 #include "schedules/legality.h"
+#include "schedules/steps/simt/boxes.h"
 #include "schedules/targets/family.h"
 #include "schedules/targets/matrix_shape.h"
-#include "schedules/steps/simt/boxes.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -74,9 +74,7 @@ absl::Status swizzle(Nest& nest, Stage& c) {
 // Where tiles reach beyond an end, only boxes say what is there.
 absl::Status check_ends(const Nest& nest, const Stage& c) {
   const Stage& host = nest.stages[c.host];
-  const bool ends = std::any_of(host.loops.begin(), host.loops.end(),
-                                [](const Loop& loop) { return loop.tail == Tail::kMask; });
-  if (!ends) return absl::OkStatus();
+  if (!has_tail(host, Tail::kMask)) return absl::OkStatus();
   return infeasible(concat(host.name, " has tiles that end early: ", c.name, " must be boxes"));
 }
 
