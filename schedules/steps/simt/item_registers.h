@@ -21,6 +21,17 @@ inline int64_t tile_points(const Stage& stage) {
   return points;
 }
 
+// Whether a unit has registers for a group of so many items, of so many bytes each.
+inline absl::Status check_group_registers(const SimtTarget& target, int64_t items,
+                                          int64_t item_bytes) {
+  const int64_t bytes = register_items(target, items) * item_bytes;
+  if (target.unit_register_bytes == 0 || bytes <= target.unit_register_bytes) {
+    return absl::OkStatus();
+  }
+  return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
+                           target.unit_register_bytes));
+}
+
 // Of a unit's registers each of a group's items has its results, what one step of a reduction reads
 // for them, and addresses and counters. Tiles of matrices are looked at by the steps that make them.
 inline absl::Status check_item_registers(const Nest& nest, int stage, int64_t items) {
@@ -33,10 +44,7 @@ inline absl::Status check_item_registers(const Nest& nest, int stage, int64_t it
     if (!is_reduction(s, s.loops[l])) read += trips(s, l);
   }
   const int64_t size = std::max(4, size_of(nest.program->tensors[s.tensor].type));
-  const int64_t bytes = register_items(target, items) * ((tile_points(s) + read) * size + kOthers);
-  if (bytes <= target.unit_register_bytes) return absl::OkStatus();
-  return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
-                           target.unit_register_bytes));
+  return check_group_registers(target, items, (tile_points(s) + read) * size + kOthers);
 }
 
 }  // namespace lw

@@ -7,6 +7,7 @@
 // deals.
 #include "schedules/domains.h"
 #include "schedules/legality.h"
+#include "schedules/steps/simt/item_registers.h"
 #include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
@@ -32,11 +33,7 @@ absl::Status apply_matrix_groups(Nest& nest, const Step& step) {
                              " sub-groups"));
   }
   const int64_t words = matrix_words(nest, stage) + kSpareWords;
-  const int64_t bytes = 4 * words * register_items(target, tiles * target.sub_group);
-  if (target.unit_register_bytes > 0 && bytes > target.unit_register_bytes) {
-    return infeasible(concat("a group needs ", bytes, " bytes of registers, of ",
-                             target.unit_register_bytes));
-  }
+  RETURN_IF_ERROR(check_group_registers(target, tiles * target.sub_group, 4 * words));
   for (const int side : {0, 1}) {
     ASSIGN_OR_RETURN(const int position,
                      loop_position(nest.stages[stage], step.names[side + 1]));

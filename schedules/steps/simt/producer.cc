@@ -7,6 +7,7 @@
 
 #include "schedules/domains.h"
 #include "schedules/legality.h"
+#include "schedules/steps/simt/item_registers.h"
 #include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
@@ -28,15 +29,11 @@ absl::Status check_copies(const Nest& nest, int stage) {
 
 absl::Status check_room(const Nest& nest, int stage) {
   const SimtTarget& target = simt(*nest.target);
-  const Stage& s = nest.stages[stage];
-  const int64_t items = s.items + kMatrixItems;
+  const int64_t items = nest.stages[stage].items + kMatrixItems;
   if (items > target.group_items) {
     return infeasible(concat("no group has ", items, " items, of ", target.group_items));
   }
-  const int64_t bytes = 4 * matrix_words(nest, stage) * register_items(target, items);
-  if (bytes <= target.unit_register_bytes) return absl::OkStatus();
-  return infeasible(concat("a group and its producer need ", bytes, " bytes of registers, of ",
-                           target.unit_register_bytes));
+  return check_group_registers(target, items, 4 * matrix_words(nest, stage));
 }
 
 absl::Status apply_producer(Nest& nest, const Step& step) {
