@@ -161,11 +161,12 @@ bool DifferingValues::differ(const std::vector<Affine>& conditions) const {
                      [&](const Affine& a) { return differ(a); });
 }
 
+bool has_op(const Stmt& s, Op op) {
+  return is_op(s, op) || has_op(s.body, op) || has_op(s.otherwise, op);
+}
+
 bool has_op(const std::vector<Stmt>& list, Op op) {
-  return std::any_of(list.begin(), list.end(), [op](const Stmt& s) {
-    return (s.kind == Stmt::Kind::kOp && s.op == op) || has_op(s.body, op) ||
-           has_op(s.otherwise, op);
-  });
+  return std::any_of(list.begin(), list.end(), [op](const Stmt& s) { return has_op(s, op); });
 }
 
 std::string group_defect(const Kernel& kernel) {

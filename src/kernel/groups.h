@@ -46,7 +46,8 @@ inline bool exchanges_registers(Op op) {
          op == Op::kWideProduct || op == Op::kMultiplied;
 }
 
-// Whether there is such an operation in the list or inside of its statements.
+// Whether it is such an operation or has one inside; whether one of the list's statements does.
+bool has_op(const Stmt& s, Op op);
 bool has_op(const std::vector<Stmt>& list, Op op);
 
 // What is wrong with parallel loops, items and what they have in common, with its place; "" when

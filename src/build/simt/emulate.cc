@@ -119,7 +119,7 @@ class RaceDetector : public ExecutionWatch {
     now_.stmt = numbers_.at(&branch);
     fail(concat("items ", one, " and ", other, " of group ", now_.group, " part at ",
                 paths_[now_.stmt], ", around ",
-                has_op({branch}, Op::kBarrier) || has_op({branch}, Op::kLanded)
+                has_op(branch, Op::kBarrier) || has_op(branch, Op::kLanded)
                     ? "a barrier" : "an exchange of registers"));
   }
 
