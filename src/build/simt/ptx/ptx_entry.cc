@@ -109,7 +109,6 @@ class EntryText {
     const std::string produces = sets_.produces();
     const auto print = [&](PtxSets::Role role) {
       sets_.become(role);
-      produces_ = role == PtxSets::Role::kProducer;
       addresses_.enter();
       list(body);
       return addresses_.leave();
@@ -118,18 +117,19 @@ class EntryText {
     either(produces, items, print(PtxSets::Role::kProducer));
   }
 
+  // Whether what follows is what the producer does.
+  bool produces() const { return sets_.role() == PtxSets::Role::kProducer; }
+
   // Of what items do it does what all do alike, as far as it bears on copies.
   bool skips(const Stmt& s) {
     if (s.kind == Stmt::Kind::kInt || s.kind == Stmt::Kind::kFor) values_.define(s);
     if (s.kind == Stmt::Kind::kInt) return values_.differ(variable(s.var));
-    const std::vector<Stmt> here = {s};
     const Op parts[] = {Op::kBoxCopy, Op::kCommit, Op::kLanded, Op::kBarrier};
-    return std::none_of(std::begin(parts), std::end(parts),
-                        [&](Op op) { return has_op(here, op); });
+    return std::none_of(std::begin(parts), std::end(parts), [&](Op op) { return has_op(s, op); });
   }
 
   void copy_box(const Stmt& s) {
-    if (produced_ && !produces_) return;
+    if (sets_.role() == PtxSets::Role::kItems) return;
     std::vector<std::string> coordinates;
     for (const Clip& clip : s.block->clips) coordinates.push_back(word_value(clip.first));
     sets_.copy(buffers_.box(s), *s.block, std::move(coordinates));
@@ -245,7 +245,7 @@ class EntryText {
     PtxTurns turns(kernel_, &code_, &lanes_, statements);
     for (size_t i = 0; i < statements.size() && failure_.ok(); ++i) {
       const Stmt& s = statements[i];
-      if (produces_ && skips(s)) continue;
+      if (produces() && skips(s)) continue;
       turns.before(i);
       if (i + 1 < statements.size() && together(s, statements[i + 1])) ++i;
       else if (is_op(s, Op::kWideProduct)) i = wide_products(statements, i);
@@ -272,10 +272,10 @@ class EntryText {
   }
 
   // What items wrote to shared memory products read, and copies of boxes overwrite, by another way.
-  // Where groups of a cluster copy for each other, all of these.
   void show_stores() {
-    if (stores_ && (wide_ || boxes_) && !produces_) code_.line("fence.proxy.async");
+    if (stores_ && (wide_ || boxes_) && !produces()) code_.line("fence.proxy.async");
   }
+  // Where groups of a cluster copy for each other, all of these.
   void meet() {
     show_stores();
     if (boxes_) return sets_.meet();
@@ -408,7 +408,7 @@ class EntryText {
   IntegerRanges ranges_;
   bool wide_ = false, boxes_ = false;      // there are kWideProduct, kBoxCopy
   bool stores_ = false, sends_ = false;    // items store to the group's memory, on its way
-  bool produced_ = false, produces_ = false;  // there is a producer; what follows is what it does
+  bool produced_ = false;                  // there is a producer
   std::vector<int> reads_;                 // of registers, in the text
   ItemValues values_;
   int64_t items_ = 1;

@@ -200,7 +200,6 @@ class LaneOperation {
     return result;
   }
 
-
   const std::string& refusal() const { return refusal_; }
 
  private:

@@ -40,6 +40,7 @@ class PtxSets {
   // From here on: what of both does.
   enum class Role : uint8_t { kBoth, kItems, kProducer };
   void become(Role role) { role_ = role; }
+  Role role() const { return role_; }
   // A flag: whether who asks is of the producer.
   std::string produces();
   // Of all of the group, or of all of the cluster.
