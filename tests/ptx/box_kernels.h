@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gtest/gtest.h"
 #include "schedules/targets/target.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "tests/ptx/printed_program.h"
@@ -90,6 +92,21 @@ inline std::string ran(const SimtProgram& program, ProductArguments arguments = 
     if (arguments.c != arguments.want) return "wrong";
   }
   return "";
+}
+
+inline int times(std::string_view text, std::string_view word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+// That something is seen where these places of the text are another.
+inline void expect_seen(const SimtProgram& program, const ProductArguments& arguments, size_t begin,
+                        size_t end, const std::string& other) {
+  SimtProgram wrong = program;
+  wrong.source.replace(begin, end - begin, other);
+  EXPECT_NE(ran(wrong, arguments), "")
+      << program.source.substr(begin, end - begin) << " -> " << other;
 }
 
 // Two groups, each with rows of A of its own: what they have of B is alike.
