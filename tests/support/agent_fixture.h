@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,6 +79,7 @@ class FakeServer : public v1::AgentService::Service {
     requests_.push_back(*request);
     times_.push_back(now());
     changed_.notify_all();
+    give_back_what_was_lost(*request);
     if (!failure_.ok()) return failure_;
     for (const v1::JobResult& result : request->results()) {
       results_.push_back(result);
@@ -151,12 +153,7 @@ class FakeServer : public v1::AgentService::Service {
     return until([&] { return requests_.size() >= begin + more; });
   }
   static bool holds(const v1::SynchronizeRequest& request, const std::string& job) {
-    for (const v1::DeviceState& device : request.devices()) {
-      for (const v1::HeldJob& held : device.held()) {
-        if (held.job() == job) return true;
-      }
-    }
-    return false;
+    return jobs_held(request).contains(job);
   }
   std::vector<v1::SynchronizeRequest> requests() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -172,6 +169,34 @@ class FakeServer : public v1::AgentService::Service {
   }
 
  private:
+  struct Given {
+    v1::Job job;
+    int64_t sequence;  // of the call that it was the answer to
+  };
+
+  static std::set<std::string> jobs_held(const v1::SynchronizeRequest& request) {
+    std::set<std::string> jobs;
+    for (const v1::DeviceState& device : request.devices()) {
+      for (const v1::HeldJob& held : device.held()) jobs.insert(held.job());
+    }
+    return jobs;
+  }
+
+  // The agent may have cancelled a call before its answer came: like the service, gives jobs again
+  // that a later call does not know.
+  void give_back_what_was_lost(const v1::SynchronizeRequest& request) {
+    known_.merge(jobs_held(request));
+    for (const v1::JobResult& result : request.results()) known_.insert(result.job());
+    std::vector<v1::Job> lost;
+    std::erase_if(given_, [&](const Given& given) {
+      if (known_.contains(given.job.name())) return true;
+      if (request.sequence() <= given.sequence) return false;
+      lost.push_back(given.job);
+      return true;
+    });
+    jobs_.insert(jobs_.begin(), lost.begin(), lost.end());
+  }
+
   bool give(const v1::SynchronizeRequest& request, v1::SynchronizeResponse* response) {
     for (const v1::CancelOrder& order : std::exchange(cancels_, {})) {
       *response->add_cancels() = order;
@@ -184,6 +209,7 @@ class FakeServer : public v1::AgentService::Service {
           continue;
         }
         *response->add_jobs() = *it;
+        given_.push_back({*it, request.sequence()});
         it = jobs_.erase(it);
         --wanted;
       }
@@ -201,6 +227,8 @@ class FakeServer : public v1::AgentService::Service {
   bool drain_ = false;
   int withhold_ = 0;
   std::vector<v1::Job> jobs_;
+  std::vector<Given> given_;     // and not known to have arrived
+  std::set<std::string> known_;  // jobs that the agent has named
   std::vector<v1::CancelOrder> cancels_;
   std::vector<v1::SynchronizeRequest> requests_;
   std::vector<v1::JobResult> results_;
