@@ -36,6 +36,10 @@ struct NarrowFloat {
 // Element access in any type (integers converted to double; i64 beyond 2^53 loses bits).
 double load_element(Type type, const std::byte* data, int64_t index);
 void store_element(Type type, std::byte* data, int64_t index, double value);
+// `count` elements, no truth values, `stride` apart, the first of which `data` points at, to `values`
+// `step` apart.
+void load_elements(Type type, const std::byte* data, int64_t stride, int64_t count, double* values,
+                   int64_t step = 1);
 int64_t load_integer(Type type, const std::byte* data, int64_t index);  // exact; integer types
 void store_integer(Type type, std::byte* data, int64_t index, int64_t value);
 

@@ -15,12 +15,18 @@ namespace lw {
 namespace {
 
 double round_to_narrow(Type type, double value) {
-  if (!std::isfinite(value) || value == 0) return value;
-  const int exponent = std::max(std::ilogb(value), min_exponent(type));
-  const int shift = row_of(type).fraction_bits - exponent;
-  const double rounded = std::ldexp(round_half_even(std::ldexp(value, shift)), -shift);
-  if (std::fabs(rounded) > largest_finite(type)) return std::copysign(INFINITY, value);
-  return std::copysign(rounded, value);
+  if (!std::isfinite(value)) return value;
+  const int fraction = row_of(type).fraction_bits;
+  if (std::fabs(value) < smallest_normal(type)) {
+    const double least = power_of_two(min_exponent(type) - fraction);
+    return std::copysign(round_half_even(value / least) * least, value);
+  }
+  // A carry out of the fraction goes to the exponent, as it should.
+  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  const int lost = row_of(Type::kF64).fraction_bits - fraction;
+  const uint64_t below_half = (uint64_t{1} << (lost - 1)) - 1, odd = bits >> lost & 1;
+  const double rounded = std::bit_cast<double>((bits + below_half + odd) >> lost << lost);
+  return std::fabs(rounded) > largest_finite(type) ? std::copysign(INFINITY, value) : rounded;
 }
 
 template <class T>
@@ -94,6 +100,22 @@ double load_element(Type type, const std::byte* data, int64_t index) {
     const T value = load_as<T>(data, index);
     if constexpr (std::is_floating_point_v<T>) return value;
     else return NarrowFloat(type).value(static_cast<uint32_t>(value));
+  });
+}
+
+void load_elements(Type type, const std::byte* data, int64_t stride, int64_t count, double* values,
+                   int64_t step) {
+  const auto each = [&](auto zero, auto convert) {
+    for (int64_t i = 0; i < count; ++i) {
+      values[i * step] = convert(load_as<decltype(zero)>(data, i * stride));
+    }
+  };
+  if (is_narrow(type)) {
+    const NarrowFloat narrow(type);
+    return each(uint16_t(), [&](uint16_t bits) { return narrow.value(bits); });
+  }
+  in_memory(type, [&](auto zero) {
+    each(zero, [](auto value) { return static_cast<double>(value); });
   });
 }
 
