@@ -206,38 +206,16 @@ class Activation {
     }
   }
 
-  // The products of each sub-group. Sums are exact, or as good, and rounded once.
+  static auto lanes_of(Group& group) {
+    return [&group](size_t item, int reg) -> Lanes& { return group.items[item].registers_[reg]; };
+  }
   static void multiply(Group& group, const Stmt& s) {
     const MatrixShape& shape = *matrix_shape(group.items[0].kernel_, s);
-    for (size_t first = 0; first < group.items.size(); first += kMatrixItems) {
-      const auto lanes = [&](int64_t item, int number) -> Lanes& {
-        return group.items[first + item].registers_[s.many[number]];
-      };
-      MatrixTile tile(shape);
-      for (int64_t item = 0; item < kMatrixItems; ++item) {
-        for (int r = 0; r < shape.registers(); ++r) tile.put(item, r, lanes(item, r));
-      }
-      tile.multiply();
-      for (int64_t item = 0; item < kMatrixItems; ++item) {
-        for (int r = 0; r < shape.acc_registers(); ++r) tile.get(item, r, &lanes(item, r));
-      }
-    }
+    multiply_matrices(shape, s, group.items.size(), lanes_of(group));
   }
-
-  // The rows of each sub-group's matrices, to whom their parts are.
   static void hand_out(Group& group, const Stmt& s) {
     const int lanes = group.items[0].kernel_.registers[s.many[0]].lanes;
-    for (size_t first = 0; first < group.items.size(); first += kMatrixItems) {
-      const std::vector<Lanes> parts = parts_of_rows(
-          [&](int64_t item) -> const Lanes& {
-            return group.items[first + item].registers_[s.srcs[0]];
-          },
-          lanes, s.integer == 1);
-      for (size_t n = 0; n < parts.size(); ++n) {
-        const size_t item = n / s.many.size(), matrix = n % s.many.size();
-        group.items[first + item].registers_[s.many[matrix]] = parts[n];
-      }
-    }
+    hand_out_rows(s, lanes, group.items.size(), lanes_of(group));
   }
 
   // What items copied while they went on, but for their newest sets; then they meet.
@@ -293,7 +271,8 @@ class Activation {
   // Whether the access may be done.
   bool allowed(const ExecutionWatch::Access& access) const {
     if (watch_ != nullptr) return watch_->access(access);
-    CHECK(inside(access.buffer, access.element));
+    CHECK(inside(access.buffer, access.element) &&
+          inside(access.buffer, access.element + access.count - 1));
     return true;
   }
 
@@ -306,22 +285,30 @@ class Activation {
     if (is_float(type)) return {.number = load_element(type, bases_[buffer], index)};
     return {.integer = load_integer(type, bases_[buffer], index)};
   }
+  // Of elements that follow each other, to numbers `step` apart.
+  void elements(int buffer, int64_t index, int64_t count, double* numbers, int64_t step) const {
+    const Type type = kernel_.buffers[buffer].type;
+    load_elements(type, bases_[buffer] + index * size_of(type), 1, count, numbers, step);
+  }
   Lane read(const Stmt& s, int buffer, int64_t index) const {
     return allowed({s, buffer, index, false, false}) ? element(buffer, index)
                                                      : Lane{.integer = 0};
   }
 
-  void write(const Sets::Element& to, Way way = Way::kNone) {
-    const auto& [stmt, buffer, index, lane] = to;
-    const Type type = kernel_.buffers[buffer].type;
-    std::byte value[sizeof(int64_t)];
-    if (is_float(type)) store_element(type, value, 0, lane.number);
-    else store_integer(type, value, 0, lane.integer);
-    const size_t size = static_cast<size_t>(size_of(type));
-    const auto there = [&] { return bases_[buffer] + index * size_of(type); };
-    const auto holds = [&] { return inside(buffer, index) && !std::memcmp(there(), value, size); };
+  // Gives how many bytes it took of the values.
+  int64_t write(const Sets::Run& to, const std::byte* values, Way way = Way::kNone) {
+    const Type type = kernel_.buffers[to.buffer].type;
+    const int64_t bytes = to.count * size_of(type);
+    const auto there = [&] { return bases_[to.buffer] + to.index * size_of(type); };
+    const auto holds = [&] {
+      return inside(to.buffer, to.index) && inside(to.buffer, to.index + to.count - 1) &&
+             std::memcmp(there(), values, static_cast<size_t>(bytes)) == 0;
+    };
     const bool changes = watch_ != nullptr && !holds();
-    if (allowed({*stmt, buffer, index, true, changes, way})) std::memcpy(there(), value, size);
+    if (allowed({*to.stmt, to.buffer, to.index, true, changes, way, to.count})) {
+      std::memcpy(there(), values, static_cast<size_t>(bytes));
+    }
+    return bytes;
   }
 
   Lane load(const Stmt& s, int64_t index, size_t l) const {
@@ -335,25 +322,36 @@ class Activation {
     for (size_t l = 0; l < src.size(); ++l) {
       if (s.mask >= 0 && registers_[s.mask][l].integer == 0) continue;
       const int64_t at = index + static_cast<int64_t>(l) * s.stride;
-      if (s.on_its_way) send({&s, s.buffer, at, src[l]});
-      else write({&s, s.buffer, at, src[l]});
+      const auto value = lane::bytes(kernel_.buffers[s.buffer].type, src[l]);
+      if (s.on_its_way) send({&s, s.buffer, at, 1}, value.data());
+      else write({&s, s.buffer, at, 1}, value.data());
     }
   }
 
-  void send(const Sets::Element& to) {
-    if (allowed({*to.stmt, to.buffer, to.index, true, true, Way::kBegins})) sets_.add(to);
+  void send(const Sets::Run& to, const std::byte* values) {
+    if (!allowed({*to.stmt, to.buffer, to.index, true, true, Way::kBegins, to.count})) return;
+    sets_.add(to, values, to.count * size_of(kernel_.buffers[to.buffer].type));
   }
   void copy_box(const Stmt& s) {
     if (item_ != 0) return;
     const int source = s.block->srcs[0].buffer;
-    const auto send_from = [&](int64_t to, std::optional<int64_t> from) {
-      send({&s, s.block->dst.buffer, to, from ? read(s, source, *from) : Lane{.integer = 0}});
+    const int64_t size = size_of(kernel_.buffers[source].type);
+    std::vector<std::byte> zeros;
+    const auto send_from = [&](int64_t to, std::optional<int64_t> from, int64_t count) {
+      const Sets::Run run = {&s, s.block->dst.buffer, to, count};
+      if (from && allowed({s, source, *from, false, false, Way::kNone, count})) {
+        return send(run, bases_[source] + *from * size);
+      }
+      zeros.resize(std::max(zeros.size(), static_cast<size_t>(count * size)));
+      send(run, zeros.data());
     };
     visit_box(*s.block, [this](const Affine& a) { return value(a); }, send_from);
   }
   void commit(const Stmt&) { sets_.commit(); }
   void land(const Stmt& s) {
-    sets_.land(s.integer, [this](const Sets::Element& to) { write(to, Way::kEnds); });
+    sets_.land(s.integer, [this](const Sets::Run& to, const std::byte* values) {
+      return write(to, values, Way::kEnds);
+    });
   }
   void expect_landed() const {
     const Stmt* const sent = watch_ == nullptr ? nullptr : sets_.outstanding();

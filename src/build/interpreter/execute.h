@@ -28,6 +28,7 @@ class ExecutionWatch {
     bool write;
     bool changes;                          // what is written is not what is there
     Way way = Way::kNone;
+    int64_t count = 1;                     // of elements that follow each other
   };
   virtual ~ExecutionWatch() = default;
   // Whether it may be done; if not, a load gives zero. Nothing else says whether it is in bounds.

@@ -52,13 +52,8 @@ void load(const Row& row, Integers* values) {
 }
 
 void load(const Row& row, Numbers* values) {
-  const auto each = [&](auto get) {
-    for (size_t i = 0; i < values->size(); ++i) (*values)[i] = get(i);
-  };
-  if (row.type == Type::kF64) return each([&](size_t i) { return row.get<double>(i); });
-  if (row.type == Type::kF32) return each([&](size_t i) { return row.get<float>(i); });
-  const NarrowFloat narrow(row.type);
-  each([&](size_t i) { return narrow.value(row.get<uint16_t>(i)); });
+  load_elements(row.type, row.data, row.stride, static_cast<int64_t>(values->size()),
+                values->data());
 }
 
 void store(const Row& row, const Integers& values) {

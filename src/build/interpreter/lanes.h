@@ -4,10 +4,13 @@
 // to src/build.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "src/expr/element.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/kernel.h"
 
@@ -70,6 +73,14 @@ inline Lane horizontal(Reduce reduce, Type type, Lanes lanes) {
     }
   }
   return lanes[0];
+}
+
+// As memory has it, and more.
+inline std::array<std::byte, sizeof(int64_t)> bytes(Type type, Lane a) {
+  std::array<std::byte, sizeof(int64_t)> value;
+  if (is_float(type)) store_element(type, value.data(), 0, a.number);
+  else store_integer(type, value.data(), 0, a.integer);
+  return value;
 }
 
 }  // namespace lane

@@ -81,4 +81,34 @@ std::vector<Lanes> parts_of_rows(const auto& row, int lanes, bool transposed) {
   return parts;
 }
 
+// Of a group, of which lanes(item, register) has them: the products of each sub-group. Sums are exact,
+// or as good, and rounded once.
+void multiply_matrices(const MatrixShape& shape, const Stmt& s, size_t items, const auto& lanes) {
+  for (size_t first = 0; first < items; first += kMatrixItems) {
+    MatrixTile tile(shape);
+    for (int64_t item = 0; item < kMatrixItems; ++item) {
+      for (int r = 0; r < shape.registers(); ++r) tile.put(item, r, lanes(first + item, s.many[r]));
+    }
+    tile.multiply();
+    for (int64_t item = 0; item < kMatrixItems; ++item) {
+      for (int r = 0; r < shape.acc_registers(); ++r) {
+        tile.get(item, r, &lanes(first + item, s.many[r]));
+      }
+    }
+  }
+}
+
+// The rows of each sub-group's matrices, to whom their parts of so many lanes are.
+void hand_out_rows(const Stmt& s, int part_lanes, size_t items, const auto& lanes) {
+  for (size_t first = 0; first < items; first += kMatrixItems) {
+    const std::vector<Lanes> parts = parts_of_rows(
+        [&](int64_t item) -> const Lanes& { return lanes(first + item, s.srcs[0]); }, part_lanes,
+        s.integer == 1);
+    for (size_t n = 0; n < parts.size(); ++n) {
+      const size_t item = n / s.many.size(), matrix = n % s.many.size();
+      lanes(first + item, s.many[matrix]) = parts[n];
+    }
+  }
+}
+
 }  // namespace lw

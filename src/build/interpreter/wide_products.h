@@ -2,6 +2,7 @@
 // be, so that what is written too early shows. Internal to src/build/interpreter.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -10,34 +11,40 @@
 #include "src/base/check.h"
 #include "src/build/interpreter/execute.h"
 #include "src/build/interpreter/lanes.h"
-#include "src/build/interpreter/matrix_tile.h"
+#include "src/expr/scalar.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
 
-// Op::kWideProduct: the factors of 64 rows and `columns` columns, by which items' registers grow.
+// The factors of 64 rows and `columns` columns, as doubles: sums of so few products of narrow numbers
+// are exact, or as good. a is row-major, b has a row for each k.
 class WideTile {
  public:
-  WideTile(const MatrixShape& shape, int64_t columns)
-      : shape_(shape), a_(static_cast<size_t>(kWideRows * shape.k)),
-        b_(static_cast<size_t>(columns * shape.k)) {}
-  Lane& a(int64_t row, int64_t k) { return a_[static_cast<size_t>(row * shape_.k + k)]; }
-  Lane& b(int64_t column, int64_t k) { return b_[static_cast<size_t>(column * shape_.k + k)]; }
+  static constexpr int64_t kEight = 8;     // columns that are multiplied together
 
-  // Register `number` of the item's.
-  void add(int64_t item, int64_t number, Lanes* acc) {
-    const int64_t half = number % shape_.halves(), eight = number / shape_.halves();
-    const int64_t row = item / kMatrixItems * shape_.m + kMatrixRows * half +
-                        item % kMatrixItems / 4;
-    for (int64_t lane = 0; lane < 2; ++lane) {
-      const int64_t column = eight * shape_.n + item % 4 * 2 + lane;
-      add_products(shape_, &a(row, 0), &b(column, 0), 1, &(*acc)[static_cast<size_t>(lane)]);
+  WideTile(const MatrixShape& shape, int64_t columns)
+      : ks_(shape.k), columns_(columns), a_(static_cast<size_t>(kWideRows * shape.k)),
+        b_(static_cast<size_t>(columns * shape.k)) {}
+
+  double* a(int64_t row, int64_t k) { return &a_[static_cast<size_t>(row * ks_ + k)]; }
+  double* b(int64_t column, int64_t k) { return &b_[static_cast<size_t>(k * columns_ + column)]; }
+  // From an element to the next along k, or to that of the next row or column.
+  int64_t step_of_a(bool along_k) const { return along_k ? 1 : ks_; }
+  int64_t step_of_b(bool along_k) const { return along_k ? columns_ : 1; }
+
+  // What eight results of a row grow by.
+  std::array<double, kEight> products(int64_t row, int64_t eight) {
+    std::array<double, kEight> sums = {};
+    for (int64_t k = 0; k < ks_; ++k) {
+      const double factor = *a(row, k), *others = b(eight * kEight, k);
+      for (size_t i = 0; i < kEight; ++i) sums[i] += factor * others[i];
     }
+    return sums;
   }
 
  private:
-  const MatrixShape& shape_;
-  std::vector<Lane> a_, b_;
+  const int64_t ks_, columns_;
+  std::vector<double> a_, b_;
 };
 
 // `Item`: one of the group's (execute.cc), with the same `watch_` as all others, whose values, elements
@@ -93,25 +100,37 @@ class WideProducts {
     int64_t set;
   };
 
-  // visit(row, k, index); visit(column, k, index).
+  // Elements that follow each other along k, or from row to row (of b: from column to column).
+  struct Run {
+    int64_t row, k, index, count;
+    bool along_k;
+  };
+
+  // visit(run) for rows x ks elements.
+  static void each_run(const Run& first, int64_t rows, int64_t row_stride, int64_t ks,
+                       int64_t k_stride, const auto& visit) {
+    const bool along_k = k_stride == 1, along_rows = !along_k && row_stride == 1;
+    const int64_t row_step = along_rows ? rows : 1, k_step = along_k ? ks : 1;
+    for (int64_t row = 0; row < rows; row += row_step) {
+      for (int64_t k = 0; k < ks; k += k_step) {
+        visit(Run{first.row + row, k, first.index + row * row_stride + k * k_stride,
+                  row_step * k_step, along_k});
+      }
+    }
+  }
   static void each_of_a(const Product& product, int64_t sub_group, const auto& visit) {
     const Block& block = *product.stmt->block;
     const auto& strides = block.srcs[0].strides;
-    for (int64_t r = 0; r < block.extents[0]; ++r) {
-      const int64_t row = sub_group * block.extents[0] + r;
-      for (int64_t k = 0; k < block.extents[3]; ++k) {
-        visit(row, k, product.a + row * strides[0] + k * strides[3]);
-      }
-    }
+    const int64_t row = sub_group * block.extents[0];
+    each_run({row, 0, product.a + row * strides[0], 0, false}, block.extents[0], strides[0],
+             block.extents[3], strides[3], visit);
   }
   static void each_of_b(const Product& product, const auto& visit) {
     const Block& block = *product.stmt->block;
     const auto& strides = block.srcs[1].strides;
-    for (int64_t n = 0; n < block.extents[1] * block.extents[2]; ++n) {
-      const int64_t panel = n / block.extents[2], column = n % block.extents[2];
-      for (int64_t k = 0; k < block.extents[3]; ++k) {
-        visit(n, k, product.b + panel * strides[1] + column * strides[2] + k * strides[3]);
-      }
+    for (int64_t panel = 0; panel < block.extents[1]; ++panel) {
+      each_run({panel * block.extents[2], 0, product.b + panel * strides[1], 0, false},
+               block.extents[2], strides[2], block.extents[3], strides[3], visit);
     }
   }
 
@@ -119,35 +138,56 @@ class WideProducts {
   void touch(const Product& product, ExecutionWatch::Way way) const {
     if (watch_ == nullptr) return;
     const Block& block = *product.stmt->block;
-    const auto read = [&](int factor, int64_t index) {
-      watch_->access({*product.stmt, block.srcs[factor].buffer, index, false, false, way});
+    const auto read = [&](int factor, const Run& run) {
+      watch_->access({*product.stmt, block.srcs[factor].buffer, run.index, false, false, way,
+                      run.count});
     };
     for (int64_t sub_group = 0; sub_group < kWideSubGroups; ++sub_group) {
       watch_->begin_item(static_cast<int64_t>(product.first) + sub_group * kMatrixItems);
-      each_of_a(product, sub_group, [&](int64_t, int64_t, int64_t at) { read(0, at); });
-      if (sub_group == 0) {
-        each_of_b(product, [&](int64_t, int64_t, int64_t at) { read(1, at); });
-      }
+      each_of_a(product, sub_group, [&](const Run& run) { read(0, run); });
+      if (sub_group == 0) each_of_b(product, [&](const Run& run) { read(1, run); });
     }
   }
 
-  static void multiply(Items& items, const Product& product) {
-    const Stmt& s = *product.stmt;
-    const Block& block = *s.block;
-    const Item& leader = items[product.first];
-    WideTile tile(*matrix_shape(leader.kernel_, s), block.extents[1] * block.extents[2]);
+  static WideTile tile_of(const Item& leader, const Product& product, const MatrixShape& shape) {
+    const Block& block = *product.stmt->block;
+    WideTile tile(shape, block.extents[1] * block.extents[2]);
     for (int64_t sub_group = 0; sub_group < kWideSubGroups; ++sub_group) {
-      each_of_a(product, sub_group, [&](int64_t row, int64_t k, int64_t at) {
-        tile.a(row, k) = leader.element(block.srcs[0].buffer, at);
+      each_of_a(product, sub_group, [&](const Run& run) {
+        leader.elements(block.srcs[0].buffer, run.index, run.count, tile.a(run.row, run.k),
+                        tile.step_of_a(run.along_k));
       });
     }
-    each_of_b(product, [&](int64_t column, int64_t k, int64_t at) {
-      tile.b(column, k) = leader.element(block.srcs[1].buffer, at);
+    each_of_b(product, [&](const Run& run) {
+      leader.elements(block.srcs[1].buffer, run.index, run.count, tile.b(run.row, run.k),
+                      tile.step_of_b(run.along_k));
     });
-    for (int64_t item = 0; item < kWideItems; ++item) {
-      Item& own = items[product.first + static_cast<size_t>(item)];
-      for (size_t r = 0; r < s.many.size(); ++r) {
-        tile.add(item, static_cast<int64_t>(r), &own.registers_[s.many[r]]);
+    return tile;
+  }
+
+  // As the items have the results: schedules/targets/matrix_shape.h.
+  static void multiply(Items& items, const Product& product) {
+    const Stmt& s = *product.stmt;
+    const MatrixShape& shape = *matrix_shape(items[product.first].kernel_, s);
+    WideTile tile = tile_of(items[product.first], product, shape);
+    const bool floats = is_float(shape.acc);
+    const int64_t halves = shape.halves(), eights = static_cast<int64_t>(s.many.size()) / halves;
+    for (int64_t row = 0; row < kWideRows; ++row) {
+      const int64_t half = row % shape.m / kMatrixRows;
+      const int64_t first = row / shape.m * kMatrixItems + row % kMatrixRows * 4;
+      std::array<Lanes*, 4> registers;     // of the items that have the row
+      for (size_t i = 0; i < registers.size(); ++i) {
+        const size_t item = product.first + static_cast<size_t>(first) + i;
+        registers[i] = items[item].registers_.data();
+      }
+      for (int64_t eight = 0; eight < eights; ++eight) {
+        const auto sums = tile.products(row, eight);
+        const int reg = s.many[static_cast<size_t>(eight * halves + half)];
+        for (size_t i = 0; i < sums.size(); ++i) {
+          Lane& acc = registers[i / 2][reg][i % 2];
+          if (floats) acc.number = round_to(shape.acc, acc.number + sums[i]);
+          else acc.integer = wrap(shape.acc, acc.integer + static_cast<int64_t>(sums[i]));
+        }
       }
     }
   }

@@ -1,6 +1,8 @@
 #include "src/build/simt/emulate.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -31,17 +33,51 @@ struct Cell {
   int32_t being_read = 0;                  // by products on their way
 };
 
-// Memory that buffers share, in units as small as the smallest element.
-struct Region {
-  static constexpr int64_t kPage = 1024;   // cells that come together: of large buffers few are used
-  int64_t unit = 8;
-  std::vector<std::unique_ptr<Cell[]>> pages;
-  Cell& cell(int64_t number) {
-    const size_t page = static_cast<size_t>(number / kPage);
-    if (pages.size() <= page) pages.resize(page + 1);
-    if (pages[page] == nullptr) pages[page] = std::make_unique<Cell[]>(kPage);
-    return pages[page][number % kPage];
+// Memory that buffers share, in units as small as the smallest element: cells of eight units that were
+// touched together so far, or, once one of them was touched alone, of each.
+class Region {
+ public:
+  static constexpr int64_t kEight = 8;
+
+  int shift = 3;                           // of a byte's number to its unit's
+
+  // visit(cell, unit) for what units [begin, end) have, as long as it is true.
+  bool each_cell(int64_t begin, int64_t end, const auto& visit) {
+    for (int64_t unit = begin; unit < end;) {
+      Page& page = page_of(unit);
+      const int64_t eight = unit % kUnits / kEight;
+      const bool whole = unit % kEight == 0 && end - unit >= kEight;
+      if (whole && page.apart[eight] == nullptr) {
+        if (!visit(page.together[eight], unit)) return false;
+        unit += kEight;
+        continue;
+      }
+      if (page.apart[eight] == nullptr) {
+        page.apart[eight] = std::make_unique<std::array<Cell, kEight>>();
+        page.apart[eight]->fill(page.together[eight]);
+      }
+      if (!visit((*page.apart[eight])[unit % kEight], unit)) return false;
+      ++unit;
+    }
+    return true;
   }
+
+ private:
+  static constexpr int64_t kUnits = 1024;  // of a page: of large buffers few are used
+
+  struct Page {
+    std::array<Cell, kUnits / kEight> together;
+    std::array<std::unique_ptr<std::array<Cell, kEight>>, kUnits / kEight> apart;
+  };
+
+  Page& page_of(int64_t unit) {
+    const size_t page = static_cast<size_t>(unit / kUnits);
+    if (pages_.size() <= page) pages_.resize(page + 1);
+    if (pages_[page] == nullptr) pages_[page] = std::make_unique<Page>();
+    return *pages_[page];
+  }
+
+  std::vector<std::unique_ptr<Page>> pages_;
 };
 
 class RaceDetector : public ExecutionWatch {
@@ -51,7 +87,7 @@ class RaceDetector : public ExecutionWatch {
     for (const Buffer& b : kernel.buffers) {
       region_numbers_.push_back(region_of(b));
       Region& region = regions_[region_numbers_.back()];
-      region.unit = std::min<int64_t>(region.unit, size_of(b.type));
+      region.shift = std::min(region.shift, std::countr_zero(static_cast<uint64_t>(size_of(b.type))));
     }
   }
 
@@ -66,7 +102,7 @@ class RaceDetector : public ExecutionWatch {
 
   bool access(const Access& access) override {
     if (stopped()) return false;
-    if (most_accesses_ > 0 && ++accesses_ > most_accesses_) {
+    if (most_accesses_ > 0 && (accesses_ += access.count) > most_accesses_) {
       status_ = absl::ResourceExhaustedError(
           concat("kernel ", kernel_.name, ": more than ", most_accesses_, " accesses"));
       return false;
@@ -77,25 +113,23 @@ class RaceDetector : public ExecutionWatch {
       latest_number_ = numbers_.at(latest_);
     }
     now_.stmt = latest_number_;
-    if (access.element < 0 || access.element >= b.elements) {
-      fail(concat(who(now_), " reaches element ", access.element, " of ", b.name, ", which has ",
-                  b.elements));
+    if (access.element < 0 || access.element + access.count > b.elements) {
+      const bool begins = access.element < 0 || access.element >= b.elements;
+      fail(concat(who(now_), " reaches element ", begins ? access.element : b.elements, " of ",
+                  b.name, ", which has ", b.elements));
       return false;
     }
     const bool read_only = b.scope == Scope::kArgument ? !b.written || prepack_
                            : b.scope == Scope::kPacked && !prepack_;
     if (read_only) return true;
     Region& region = regions_[region_numbers_[access.buffer]];
-    const int64_t size = size_of(b.type);
+    const int64_t size = size_of(b.type), units = size >> region.shift;
     const int64_t begin = (b.scope == Scope::kArgument ? 0 : b.offset) + access.element * size;
-    const int64_t cell = begin / region.unit, end = (begin + size) / region.unit;
-    if (b.scope == Scope::kPrivate) {
-      return own(b, access, cell, end);
-    }
-    for (int64_t i = cell; i < end; ++i) {
-      if (!touch(region.cell(i), b, access)) return false;
-    }
-    return true;
+    const int64_t first = begin >> region.shift, end = first + units * access.count;
+    if (b.scope == Scope::kPrivate) return own(b, access, first, end);
+    return region.each_cell(first, end, [&](Cell& cell, int64_t unit) {
+      return touch(cell, b, access, access.element + (unit - first) / units);
+    });
   }
 
   void begin_loop(const Stmt&) override { loop_began_ = ++now_.phase; }
@@ -174,29 +208,30 @@ class RaceDetector : public ExecutionWatch {
     return before.phase == now_.phase && before.item != now_.item;
   }
 
-  bool race(const Buffer& b, const Access& access, const Touch& before, bool wrote) {
+  bool race(const Buffer& b, const Access& access, int64_t element, const Touch& before,
+            bool wrote) {
     const bool groups = before.group != now_.group;
-    fail(concat("race for ", b.name, "[", access.element, "]: ", who(now_),
+    fail(concat("race for ", b.name, "[", element, "]: ", who(now_),
                 access.write ? " writes" : " reads", " what ", who(before),
                 wrote ? " writes" : " reads", groups ? "; groups come in any order"
                                                      : "; no barrier is between"));
     return false;
   }
 
-  bool unwritten(const Buffer& b, const Access& access) {
-    fail(concat(who(now_), " reads ", b.name, "[", access.element, "], which was never written"));
+  bool unwritten(const Buffer& b, int64_t element) {
+    fail(concat(who(now_), " reads ", b.name, "[", element, "], which was never written"));
     return false;
   }
 
-  bool too_early(const Buffer& b, const Access& access, const Touch& begun) {
+  bool too_early(const Buffer& b, const Access& access, int64_t element, const Touch& begun) {
     const bool read = stmts_[begun.stmt]->op == Op::kWideProduct;
-    fail(concat(who(now_), access.write ? " writes " : " reads ", b.name, "[", access.element,
+    fail(concat(who(now_), access.write ? " writes " : " reads ", b.name, "[", element,
                 read ? "] while a product reads it, of " : "] while it is on its way, from ",
                 who(begun)));
     return false;
   }
 
-  bool touch(Cell& cell, const Buffer& b, const Access& access) {
+  bool touch(Cell& cell, const Buffer& b, const Access& access, int64_t element) {
     const bool managed = b.scope == Scope::kManaged;
     // What earlier groups did to a group's memory they did to another.
     if (managed && cell.write.phase < group_began_) cell.write = {}, cell.on_their_way = 0;
@@ -205,21 +240,21 @@ class RaceDetector : public ExecutionWatch {
       cell.being_read = 0;
     }
     if (!access.write && b.scope != Scope::kArgument && cell.write.phase == 0) {
-      return unwritten(b, access);
+      return unwritten(b, element);
     }
-    if (access.write && cell.being_read > 0) return too_early(b, access, cell.read);
+    if (access.write && cell.being_read > 0) return too_early(b, access, element, cell.read);
     if (access.way != Way::kNone) {
       (access.write ? cell.on_their_way : cell.being_read) += access.way == Way::kBegins ? 1 : -1;
     }
     const bool lands = access.write && access.way != Way::kNone;
-    if (!lands && cell.on_their_way > 0) return too_early(b, access, cell.write);
+    if (!lands && cell.on_their_way > 0) return too_early(b, access, element, cell.write);
     // Vectors at a row's end overlap those before them: nobody sees which of two groups that write
     // the same came first.
     const bool same = access.write && !access.changes && cell.write.group != now_.group;
-    if (!same && meets(cell.write)) return race(b, access, cell.write, true);
+    if (!same && meets(cell.write)) return race(b, access, element, cell.write, true);
     if (access.write) {
       for (const Touch& read : {cell.read, cell.beside, cell.before}) {
-        if (meets(read)) return race(b, access, read, false);
+        if (meets(read)) return race(b, access, element, read, false);
       }
       cell.write = now_;
       return true;
@@ -239,7 +274,7 @@ class RaceDetector : public ExecutionWatch {
     if (static_cast<int64_t>(written.size()) < end) written.resize(end);
     for (int64_t i = begin; i < end; ++i) {
       if (access.write) written[i] = now_.phase;
-      else if (written[i] < group_began_ || written[i] == 0) return unwritten(b, access);
+      else if (written[i] < group_began_ || written[i] == 0) return unwritten(b, access.element);
     }
     return true;
   }
