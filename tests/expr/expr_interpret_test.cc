@@ -143,6 +143,40 @@ TEST(Interpret, Reductions) {
             (V{900, 903}));
 }
 
+// Between neighbours to the nearer one, halfway to the even one; beyond the largest to infinity.
+TEST(Interpret, NarrowFloatsRoundToNeighbours) {
+  for (const TypeRow& row : kTypeRows) {
+    if (!is_narrow(row.type)) continue;
+    const NarrowFloat narrow(row.type);
+    for (uint32_t bits = 0; bits + 1 < narrow.infinity; ++bits) {
+      const double low = narrow.value(bits), high = narrow.value(bits + 1);
+      const double middle = low + (high - low) / 2, even = bits % 2 == 0 ? low : high;
+      for (const double sign : {1.0, -1.0}) {
+        EXPECT_EQ(round_to(row.type, sign * middle), sign * even) << row.name << " " << bits;
+        EXPECT_EQ(round_to(row.type, sign * std::nextafter(middle, 0)), sign * low);
+        EXPECT_EQ(round_to(row.type, sign * std::nextafter(middle, INFINITY)), sign * high);
+      }
+    }
+    EXPECT_EQ(round_to(row.type, -2 * largest_finite(row.type)), -INFINITY);
+    EXPECT_TRUE(std::signbit(round_to(row.type, -0.0)));
+  }
+}
+
+TEST(Interpret, ElementsAreLoadedManyAtOnce) {
+  for (const TypeRow& row : kTypeRows) {
+    if (row.type == Type::kBool) continue;
+    std::vector<std::byte> memory(9 * sizeof(int64_t));
+    for (int64_t i = 0; i < 9; ++i) store_element(row.type, memory.data(), i, 3 * i - 7);
+    std::vector<double> values(7, -99);
+    load_elements(row.type, memory.data() + size_of(row.type), 2, 4, values.data(), 2);
+    for (int64_t i = 0; i < 7; ++i) {
+      const double expected =
+          i % 2 == 1 ? -99 : load_element(row.type, memory.data(), 1 + i);
+      EXPECT_EQ(values[i], expected) << row.name << " " << i;
+    }
+  }
+}
+
 TEST(Interpret, NarrowFloatsRoundTrip) {
   for (const TypeRow& row : kTypeRows) {
     if (!is_narrow(row.type)) continue;
