@@ -42,7 +42,7 @@ const std::vector<std::string> kStory = {
     "src/build/interpreter/matrix_tile.", "src/build/interpreter/lockstep.",
     "src/build/interpreter/sets.", "src/build/interpreter/execute.h",
     "src/build/interpreter/wide_products.",
-    "src/build/interpreter/execute.cc",
+    "src/build/interpreter/execute.cc", "src/build/emulator/",
     "src/build/simt/program.", "src/build/simt/launches.", "src/build/simt/limits.",
     "src/build/simt/ranges.", "src/build/simt/export/", "src/build/simt/ptx/ptx_",
     "src/build/simt/ptx/assembler/", "src/build/simt/ptx/interpreter/",

@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstdio>
 
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 #include "src/kernel/blocks.h"
 #include "tests/kernels/random_shapes.h"
 #include "tests/support/close_results.h"

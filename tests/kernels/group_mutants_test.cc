@@ -7,7 +7,7 @@
 // and kernel; LW_SEED.
 #include <cstdio>
 
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 #include "src/build/simt/opencl_kernel.h"
 #include "tests/kernels/group_mutants.h"
 #include "tests/kernels/oclgrind.h"

@@ -13,7 +13,7 @@
 
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 #include "src/kernel/blocks.h"
 #include "tests/kernels/random_shapes.h"
 #include "tests/support/close_results.h"

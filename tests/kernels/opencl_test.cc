@@ -10,7 +10,7 @@
 
 #include "schedules/targets/simt/simt_target.h"
 #include "src/build/simt/backend.h"
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 #include "tests/kernels/oclgrind.h"
 #include "tests/kernels/opencl_device.h"
 #include "tests/kernels/opencl_draws.h"

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "tests/lower/group_kernels.h"
 #include "tests/ptx/printed_program.h"

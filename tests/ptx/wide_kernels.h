@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/rng.h"
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 
 namespace lw {
 

@@ -1,5 +1,5 @@
 // Runs kernels statement by statement, without generating code: the interpreter's work, which an
-// emulation (src/build/simt/emulate.h) watches. Internal to src/build.
+// emulation (src/build/emulator/emulate.h) watches. Internal to src/build.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@
 #include "src/base/parallel_pool.h"
 #include "src/base/rng.h"
 #include "src/build/simt/ptx/build_nvidia.h"
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 #include "src/expr/expr.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/judge/verify.h"

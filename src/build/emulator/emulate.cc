@@ -1,4 +1,4 @@
-#include "src/build/simt/emulate.h"
+#include "src/build/emulator/emulate.h"
 
 #include <algorithm>
 #include <array>
