@@ -89,7 +89,7 @@ ProductArguments wide_arguments() {
       [](size_t j, size_t k) { return 1024 * (k / 64) + 64 * j + k % 64; });
 }
 
-std::string told(const std::string& text, ItemOrder::Kind order = ItemOrder::Kind::kShuffled) {
+std::string told_of_wide(const std::string& text, ItemOrder::Kind order = ItemOrder::Kind::kShuffled) {
   return emulated_product(text, wide_arguments(), order);
 }
 
@@ -105,7 +105,7 @@ TEST(WideProducts, WhatIsRight) {
   }
   for (const auto order : {ItemOrder::Kind::kAscending, ItemOrder::Kind::kDescending,
                            ItemOrder::Kind::kShuffled}) {
-    EXPECT_EQ(told(kWide, order), "");
+    EXPECT_EQ(told_of_wide(kWide, order), "");
   }
   // No further barrier is needed, and none is placed.
   Kernel placed = kernel;
@@ -150,7 +150,7 @@ TEST(WideProducts, WhatComesTooEarlyIsSeen) {
       {"t[1024*v11 + 16]", "t[16*v2 + 16]", "part at"},
   };
   for (const Case& c : cases) {
-    const std::string said = told(altered(kWide, c.from, c.to));
+    const std::string said = told_of_wide(altered(kWide, c.from, c.to));
     EXPECT_NE(said, "") << c.from << " -> " << c.to;
     EXPECT_NE(said.find(c.says), said.npos) << said << "\nafter " << c.from << " -> " << c.to;
   }

@@ -102,11 +102,7 @@ class RaceDetector : public ExecutionWatch {
 
   bool access(const Access& access) override {
     if (stopped()) return false;
-    if (most_accesses_ > 0 && (accesses_ += access.count) > most_accesses_) {
-      status_ = absl::ResourceExhaustedError(
-          concat("kernel ", kernel_.name, ": more than ", most_accesses_, " accesses"));
-      return false;
-    }
+    if (!counted(access)) return false;
     const Buffer& b = kernel_.buffers[access.buffer];
     if (&access.stmt != latest_) {
       latest_ = &access.stmt;
@@ -158,6 +154,14 @@ class RaceDetector : public ExecutionWatch {
   }
 
  private:
+  bool counted(const Access& access) {
+    accesses_ += (access.count + Region::kEight - 1) / Region::kEight;
+    if (most_accesses_ == 0 || accesses_ <= most_accesses_) return true;
+    status_ = absl::ResourceExhaustedError(
+        concat("kernel ", kernel_.name, ": more than ", most_accesses_, " accesses"));
+    return false;
+  }
+
   // Its number; each argument and each managed memory is one, and each other scope.
   int region_of(const Buffer& b) {
     const int number = b.scope == Scope::kArgument ? b.slot
@@ -330,8 +334,11 @@ absl::Status emulate(const Kernel& kernel, void* const* arguments, const Emulate
     const std::vector<Stmt>& list = prepack ? kernel.prepack : kernel.body;
     RaceDetector detector(kernel, options.most_accesses);
     detector.begin(list, prepack ? "prepack" : "body", prepack);
-    execute(kernel, list, &context, arguments,
-            {options.order, &detector, prepack ? 0 : options.most_groups});
+    absl::flat_hash_map<const Stmt*, std::vector<int64_t>> groups;
+    for (size_t i = 0; !prepack && i < options.groups.size(); ++i) {
+      if (list[i].kind == Stmt::Kind::kFor && list[i].parallel) groups[&list[i]] = options.groups[i];
+    }
+    execute(kernel, list, &context, arguments, {options.order, &detector, &groups});
     if (!detector.status().ok()) return detector.status();
   }
   return absl::OkStatus();

@@ -2,6 +2,9 @@
 // first. Slow and exact: each element's accesses are remembered. Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "src/build/interpreter/execute.h"
 
@@ -10,10 +13,11 @@ namespace lw {
 struct EmulateOptions {
   ItemOrder order;                         // what is reported, but for what comes first, does not
                                            // depend on it; results of kernels with races may
-  int64_t most_groups = 0;                 // of each of the body's loops: the first, the last and
-                                           // some between; 0: all. What others would have written is
-                                           // not there
-  int64_t most_accesses = 0;               // to elements, of prepack and body each; 0: any number
+  // Of the body's parallel loops, by statement, the groups that are run (part.h); empty: all. What
+  // others would have written is not there.
+  std::vector<std::vector<int64_t>> groups;
+  int64_t most_accesses = 0;               // of prepack and body each, to elements or to eight of them
+                                           // that follow each other; 0: any number
 };
 
 // Runs prepack, if any, and body on arguments as build/context.h says, with memories of its own.

@@ -236,14 +236,13 @@ class Activation {
       return;
     }
     if (watch_ != nullptr) watch_->begin_loop(s);
-    const int64_t most = run_.execution.most_groups;
-    const bool some = most > 0 && most < s.count;
-    Sequence order(run_.execution.order, some ? most : s.count, 0);
-    for (int64_t i : order.next()) {
-      // Evenly among all, the first and the last among them.
-      if (some) i = most == 1 ? s.count - 1 : i * (s.count - 1) / (most - 1);
+    const auto* some = run_.execution.groups;
+    const auto own = some == nullptr ? decltype(some->end()){} : some->find(&s);
+    const bool all = some == nullptr || own == some->end();
+    Sequence order(run_.execution.order, all ? s.count : std::ssize(own->second), 0);
+    for (const int64_t i : order.next()) {
       if (watch_ != nullptr && watch_->stopped()) return;
-      run_iteration(&closure, i, 0);
+      run_iteration(&closure, all ? i : own->second[static_cast<size_t>(i)], 0);
     }
     if (watch_ != nullptr) watch_->end_loop();
   }

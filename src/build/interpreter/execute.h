@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "src/build/context.h"
 #include "src/build/interpreter/lockstep.h"
 #include "src/kernel/kernel.h"
@@ -46,7 +47,8 @@ class ExecutionWatch {
 struct Execution {
   ItemOrder order;
   ExecutionWatch* watch = nullptr;                  // then loops run on the caller's thread
-  int64_t most_groups = 0;                          // of a parallel loop; 0: all
+  // Of parallel loops the groups that are run; of one that it does not name all are.
+  const absl::flat_hash_map<const Stmt*, std::vector<int64_t>>* groups = nullptr;
 };
 
 // Runs a list of the kernel's statements, its body or its prepack. REQUIRES: verify accepts the

@@ -19,6 +19,7 @@
 #include "src/base/rng.h"
 #include "src/build/simt/ptx/build_nvidia.h"
 #include "src/build/emulator/emulate.h"
+#include "src/build/emulator/part.h"
 #include "src/expr/expr.h"
 #include "src/expr/reference/interpret.h"
 #include "src/measure/judge/verify.h"
@@ -29,9 +30,9 @@ namespace {
 // Of a kernel that spills, the estimate's share: what registers do not hold goes through the
 // caches.
 constexpr double kSpillFactor = 1.5;
-// Operations of lanes that are emulated of a kernel, a few seconds; of one group in any case, as
-// far as so many accesses to memory go.
-constexpr double kMostEmulated = 2e7, kMostWhole = 1e8;
+// Operations of lanes that are emulated of a kernel, in a second or so; of what makes one group of
+// results as many as take ten, as far as so many accesses to memory go.
+constexpr double kMostEmulated = 2e7, kMostWork = 2e8;
 constexpr int64_t kMostGroups = 4, kMostAccesses = 20'000'000;
 
 double work_of(const Kernel& kernel, const std::vector<Stmt>& list) {
@@ -48,12 +49,23 @@ double work_of(const Kernel& kernel, const std::vector<Stmt>& list) {
       case Stmt::Kind::kOp: {
         const int reg = s.dst >= 0 ? s.dst : s.srcs[0];
         work += s.op == Op::kMatrixProduct ? 32
-                : s.op == Op::kWideProduct ? 16.0 * static_cast<double>(s.many.size())
+                : s.op == Op::kWideProduct ? 2.0 * static_cast<double>(s.many.size())
                 : reg >= 0 ? kernel.registers[reg].lanes : 1;
         break;
       }
       default: work += 1;
     }
+  }
+  return work;
+}
+
+double work_of(const Kernel& kernel, const PartOfKernel& part) {
+  double work = 0;
+  for (size_t i = 0; i < kernel.body.size(); ++i) {
+    const Stmt& s = kernel.body[i];
+    const double share = s.kind != Stmt::Kind::kFor ? 1
+                         : static_cast<double>(part.groups[i].size()) / static_cast<double>(s.count);
+    work += share * work_of(kernel, {s});
   }
   return work;
 }
@@ -91,21 +103,6 @@ class Emulation {
  private:
   Outcome judged(const Kernel& kernel) {
     Outcome outcome;
-    const bool single = std::count_if(kernel.body.begin(), kernel.body.end(), [](const Stmt& s) {
-                          return s.kind == Stmt::Kind::kFor;
-                        }) == 1 && kernel.body.size() == 1;
-    const double work = work_of(kernel, kernel.body);
-    EmulateOptions options;
-    options.order = {ItemOrder::Kind::kShuffled, seed_};
-    if (single) {
-      const double group = work / static_cast<double>(kernel.body[0].count);
-      options.most_groups = static_cast<int64_t>(std::clamp<double>(kMostEmulated / group, 1,
-                                                                    kMostGroups));
-    } else if (work > kMostWhole) {
-      outcome.detail = concat("not emulated: ", uint64_t{kernel.body.size()},
-                               " launches of too much work");
-      return outcome;
-    }
     std::vector<void*> pointers;
     std::vector<const std::byte*> inputs, outputs;
     for (size_t i = 0; i < data_.size(); ++i) {
@@ -113,6 +110,23 @@ class Emulation {
       pointers.push_back(data_[i].bytes.data());
       (is_input_[i] ? inputs : outputs).push_back(data_[i].bytes.data());
     }
+    absl::StatusOr<PartOfKernel> part = part_of(kernel, pointers.data(), 1);
+    if (!part.ok()) {
+      outcome.detail = concat("not emulated: ", std::string(part.status().message()));
+      return outcome;
+    }
+    const double least = work_of(kernel, *part);
+    if (least > kMostWork) {
+      outcome.detail = absl::StrFormat(
+          "not emulated: what makes one group of results are %.0e operations", least);
+      return outcome;
+    }
+    if (const auto more = static_cast<int64_t>(kMostEmulated / least); more > 1) {
+      part = part_of(kernel, pointers.data(), std::min(more, kMostGroups));
+    }
+    EmulateOptions options;
+    options.order = {ItemOrder::Kind::kShuffled, seed_};
+    options.groups = part->groups;
     options.most_accesses = kMostAccesses;
     const absl::Status ran = emulate(kernel, pointers.data(), options);
     if (absl::IsResourceExhausted(ran)) {
@@ -124,9 +138,7 @@ class Emulation {
       outcome.detail = std::string(ran.message());
       return outcome;
     }
-    const bool whole = !single || options.most_groups >= kernel.body[0].count;
-    const std::vector<Point> points = whole ? choose_points(program_, points_, seed_)
-                                            : written_points(outputs);
+    const std::vector<Point> points = points_of(*part);
     std::vector<PointValue> values(points.size());
     evaluate_points(program_, inputs, points, 0, static_cast<int64_t>(points.size()),
                     now() + budget_s_, values.data());
@@ -149,32 +161,25 @@ class Emulation {
     return outcome;
   }
 
-  // Of each output, among the elements that are no poison any more.
-  std::vector<Point> written_points(const std::vector<const std::byte*>& outputs) {
+  // Of each output, among the elements that are as the whole kernel makes them; of those of whole
+  // outputs as for kernels that are run.
+  std::vector<Point> points_of(const PartOfKernel& part) {
     Rng rng(seed_);
     std::vector<Point> points;
-    size_t output = 0;
-    for (int tensor : arguments(program_)) {
-      const Tensor& t = program_.tensors[tensor];
-      if (t.role == Role::kInput) continue;
-      const std::byte* data = outputs[output];
-      const int64_t size = size_of(t.type), count = bytes(t) / size;
-      std::vector<int64_t> written;
-      for (int64_t i = 0; i < count; ++i) {
-        const std::byte* element = data + i * size;
-        if (std::any_of(element, element + size, [](std::byte b) { return b != kUnwritten; })) {
-          written.push_back(i);
-        }
-      }
-      const int64_t some = std::min<int64_t>(points_, static_cast<int64_t>(written.size()));
+    bool whole = true;
+    int output = 0;
+    for (size_t slot = 0; slot < is_input_.size(); ++slot) {
+      if (is_input_[slot]) continue;
+      const std::vector<int64_t>& made = part.made[slot];
+      const int64_t count = std::ssize(made), some = std::min(points_, count);
+      const Tensor& tensor = program_.tensors[arguments(program_)[slot]];
+      whole = whole && count == bytes(tensor) / size_of(tensor.type);
       for (int64_t n = 0; n < some; ++n) {
-        const bool all = some == static_cast<int64_t>(written.size());
-        const int64_t at = all ? n : rng.below(static_cast<int64_t>(written.size()));
-        points.push_back({static_cast<int>(output), written[at]});
+        points.push_back({output, made[static_cast<size_t>(some == count ? n : rng.below(count))]});
       }
       ++output;
     }
-    return points;
+    return whole ? choose_points(program_, points_, seed_) : points;
   }
 
   const Program& program_;
