@@ -58,7 +58,7 @@ absl::StatusOr<ProductSides> product_sides(const Nest& nest, const Step& step) {
   if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot) {
     return infeasible(concat(s.name, " is no sum at the root"));
   }
-  if (!s.axis_value.empty() || s.factored_axis >= 0) {
+  if (!s.axis_value.empty()) {
     return infeasible(concat(s.name, " has other axes than its tensor"));
   }
   if (tile_begin(s) < static_cast<int>(s.loops.size())) {

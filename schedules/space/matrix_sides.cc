@@ -16,7 +16,7 @@ std::optional<MatrixSides> matrix_sides(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   if (s.copy_of >= 0 || s.body == nullptr || !s.axis_value.empty()) return std::nullopt;
   const Tensor& tensor = nest.program->tensors[s.tensor];
-  if (tensor.reduce != Reduce::kSum || s.factored_axis >= 0) return std::nullopt;
+  if (tensor.reduce != Reduce::kSum) return std::nullopt;
   const Expr term = effective_body(nest, stage);
   std::optional<MatrixSides> best;
   int64_t most = 0;

@@ -165,6 +165,21 @@ constexpr const char* kWideProducts[] = {
       out Y[x: 99, o: 72] = sum[s: 3, c: 72](cast(f32, X[x + s, c]) * cast(f32, F[s, c, o]))
     })"};
 
+// Of few results, long sums, which parts of are computed side by side.
+constexpr const char* kLongProducts[] = {
+    R"(op long_sums() {
+      in A: bf16[64, 1024]
+      in B: bf16[1024, 64]
+      in b: f32[64]
+      C[i: 64, j: 64] = sum[k: 1024](cast(f32, A[i, k]) * cast(f32, B[k, j]))
+      out D[i: 64, j: 64] = cast(bf16, max(C[i, j] + b[j], 0.0))
+    })",
+    R"(op long_bytes() {
+      in A: i8[2, 64, 1024]
+      in B: u8[16, 1024]
+      out C[b: 2, i: 64, j: 16] = sum[k: 1024](cast(i32, A[b, i, k]) * cast(i32, B[j, k]))
+    })"};
+
 struct PrintedTally {
   int programs = 0, kernels = 0, groups = 0, matrices = 0, rows = 0, rings = 0, wide = 0;
   int boxes = 0, clusters = 0, producers = 0, ends = 0;
@@ -303,6 +318,26 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
   EXPECT_GT(printed.tally().producers, 0);
   EXPECT_GT(printed.tally().ends, 0);
   EXPECT_GT(printed.tally().rings, 0);
+}
+
+TEST(PrintedKernels, MultiplyInParts) {
+  Printed printed(" parts");
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
+  for (const char* text : kLongProducts) {
+    Program program = parse_program(text, "").value();
+    std::vector<Data> in = fitting_inputs(program, rng);
+    const std::optional<HeldProgram> held =
+        held_program(text, std::move(program), std::move(in), 1e8);
+    ASSERT_TRUE(held.has_value());
+    for (int n = 0; n < 2; ++n) {
+      for (const char* name : {"nvidia_sm80", "nvidia_sm90a"}) {
+        printed.hold(*held, std::make_shared<const Target>(*find_target(name)), rng);
+      }
+    }
+  }
+  EXPECT_EQ(printed.tally().matrices, printed.tally().kernels);
+  EXPECT_GT(printed.tally().wide, 0);
+  EXPECT_LT(printed.tally().wide, printed.tally().kernels);
 }
 
 }  // namespace

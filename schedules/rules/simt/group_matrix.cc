@@ -40,6 +40,13 @@ void add_others(const Stage& s, const MatrixSides& sides, bool reductions,
   }
 }
 
+// The loop over parts of a reduction that are added elsewhere, if there are any.
+void add_parts(const Stage& s, std::vector<std::string>* order) {
+  for (const Loop& loop : s.loops) {
+    if (loop.parts.size() == 1 && is_factored(s, loop.parts[0])) order->push_back(loop.name);
+  }
+}
+
 void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   const Stage s = d.nest.stages[stage];
   const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),
@@ -47,6 +54,7 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   open(d, "wide_tile", {name, i, j, k}, {1, 64});
   if (d.failed) return;
   std::vector<std::string> order{name};
+  add_parts(s, &order);
   add_others(s, sides, false, &order);
   order.insert(order.end(), {i + ".0", j + ".0"});
   const int64_t grid = static_cast<int64_t>(order.size()) - 1;
@@ -81,6 +89,7 @@ void tile(Draft& d, int stage) {
   open(d, "matrix_groups", {name, i + ".0", j + ".0"}, {1, 1});
   open(d, "split", {name, k + ".0"}, {1, 1});
   std::vector<std::string> order{name};
+  add_parts(s, &order);
   add_others(s, sides, false, &order);
   order.insert(order.end(), {i + ".0.0", j + ".0.0"});
   const int64_t grid = static_cast<int64_t>(order.size()) - 1;
