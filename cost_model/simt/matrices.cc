@@ -14,7 +14,9 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
   MatrixTile tile{whole(0, shape.m), whole(1, shape.n), whole(2, shape.k), 0};
   tile.wide = is_wide(nest, stage);
   const int64_t m = static_cast<int64_t>(tile.m), n = static_cast<int64_t>(tile.n);
-  tile.words = static_cast<double>(tile.wide ? shape.words_of_results(m, n) : shape.words(m, n));
+  const bool applied = !stage.epilogue.empty();
+  tile.words = static_cast<double>(tile.wide ? shape.words_of_results(m, n, applied)
+                                             : shape.words(m, n));
   return tile;
 }
 

@@ -42,13 +42,14 @@ struct MatrixShape {
   // of one step along k, all of which are read before the products begin, and others.
   int64_t words(int64_t along_m, int64_t along_n) const {
     const int64_t operand = a == Type::kF64 ? 2 : 1;
-    return words_of_results(along_m, along_n) +
+    return words_of_results(along_m, along_n, /*applied=*/true) +
            operand * (a_registers() * along_m + b_registers() * along_n);
   }
-  // The same where operands lie in memory, as those of four sub-groups do.
-  int64_t words_of_results(int64_t along_m, int64_t along_n) const {
+  // The same where operands lie in memory, as those of four sub-groups do; `applied`: functions are,
+  // to the results.
+  int64_t words_of_results(int64_t along_m, int64_t along_n, bool applied) const {
     const int64_t results = (acc == Type::kF64 ? 4 : 2) * acc_registers() * along_m * along_n;
-    return results + kOtherWords + results / kPlaces;
+    return results + kOtherWords + (applied ? results / kPlaces : 0);
   }
   // Addresses, counters, what is on its way; and where results belong, a row or so for each few.
   // As ptxas 13.0 has it of drawn schedules (bench/gpu/gate.cc).

@@ -104,7 +104,7 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
     if (all < unit[side]) return infeasible(concat(all, " points fill no tile of ", unit[side]));
     RETURN_IF_ERROR(check_end(nest, sides, side));
   }
-  const int64_t item = 4 * shape.words_of_results(1, columns / shape.n),
+  const int64_t item = 4 * shape.words_of_results(1, columns / shape.n, !s.epilogue.empty()),
                 group = item * fours * kWideItems;
   if (item <= target.register_bytes && group <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group needs ", group, " bytes of registers, an item ", item, ", of ",
