@@ -11,8 +11,9 @@
 namespace lw::cost::simt {
 namespace {
 
-// Of a wait for copies alone, which somebody else has begun. (From the reference of the design; nobody
-// has measured it here.)
+// Of a wait for copies alone, which somebody else has begun and which are there already. (From the
+// reference of the design: a phase that is handed from warp to warp has 95 cycles, bench/gpu/README.md,
+// which slots that take turns hide.)
 constexpr double kPhaseCycles = 20;
 
 double product_of_trips(const Stage& stage, int begin, int end) {
@@ -55,12 +56,12 @@ double groups_us(const Nest& nest) {
       if (stage.loops[l].kind == LoopKind::kItem) items = count, inside = l + 1;
     }
     if (stage.items > 0) items = static_cast<double>(stage.items);
-    // Items in step meet at once, others one after the other.
-    // (Of clusters nobody has measured it here; published kernels lose by those of more than two.)
-    const double met = target.barrier_us * std::ceil(items / target.simd) *
-                       static_cast<double>(stage.cluster);
+    // Items in step meet at once, others one after the other, those of clusters all together.
+    const double own = target.barrier_us * std::ceil(items / target.simd);
+    const double met = stage.cluster > 1 ? std::max(own, target.cluster_barrier_us) : own;
     const double each = stage.producer ? kPhaseCycles / (1e3 * nest.target->ghz) : met;
-    us += groups * (target.group_us + meetings(nest, s, inside) * each) / target.units;
+    us += groups * (target.group_us + meetings(nest, s, inside) * each) /
+          units_for(target, stage.cluster);
   }
   return us;
 }

@@ -36,6 +36,7 @@ class Group {
       : nest_(nest), processor_(processor), analysis_(analysis), walk_(walk),
         target_(lw::simt(*nest.target)), root_(analysis.stages[root]) {
     launch_.stage = root_.stage;
+    launch_.units = units_for(target_, nest.stages[root_.stage].cluster);
     if (root_.parallel >= 0) launch_.groups = root_.tasks;
     for (int l = 0; l < root_.tile && shared_ < 0; ++l) {
       if (loop_at(nest_, analysis_, root_, l)->kind == LoopKind::kItem) shared_ = l;
@@ -393,8 +394,7 @@ class Group {
     if (exact) launch_.registers = std::min(launch_.registers, most_registers(target_, items));
     const double room = exact ? static_cast<double>(target_.unit_register_bytes)
                               : static_cast<double>(target_.unit_items) * most * kFullRegisters;
-    const auto local =
-        static_cast<double>(std::max(target_.local_bytes, target_.unit_local_bytes));
+    const auto local = static_cast<double>(std::max(target_.local_bytes, target_.unit_local_bytes));
     double resident = std::floor(static_cast<double>(target_.unit_items) / items);
     const double held = exact ? 4 * launch_.registers : std::max(1.0, launch_.item_bytes);
     const int64_t all = register_items(target_, static_cast<int64_t>(items));
@@ -402,7 +402,7 @@ class Group {
     if (launch_.local_bytes > 0) {
       resident = std::min(resident, std::floor(local / launch_.local_bytes));
     }
-    const double groups = std::ceil(launch_.groups / target_.units);  // of the busiest unit
+    const double groups = std::ceil(launch_.groups / launch_.units);  // of the busiest unit
     launch_.resident = std::clamp(resident, 1.0, groups);
     launch_.occupancy =
         std::min(1.0, launch_.resident * items / static_cast<double>(target_.unit_items));
@@ -449,7 +449,7 @@ class Group {
   }
 
   void finish() {
-    const double groups = std::ceil(launch_.groups / target_.units);
+    const double groups = std::ceil(launch_.groups / launch_.units);
     const auto most = static_cast<double>(target_.register_bytes);
     const double spilled = std::max(1.0, launch_.item_bytes / most);
     const double issue = launch_.issue * spilled / target_.issue_per_cycle;

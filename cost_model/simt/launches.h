@@ -28,6 +28,7 @@ struct Wide {
 struct Launch {
   int stage = -1;                          // at the root
   double groups = 1, items = 1;            // items: of a group
+  double units = 1;                        // that it can use
   double local_bytes = 0;                  // of a group
   double item_bytes = 0;                   // of an item's registers and own memory
   double registers = 0;                    // of 32 bits, an item's, where the target says what it has

@@ -45,6 +45,8 @@ std::string defect(const Target& target) {
   if (!count(t.unit_register_bytes, 0, 1e9)) return "unit_register_bytes must be 0 to 1e9";
   if (!is(t.issue_per_cycle, 0.01, 1e3)) return "issue_per_cycle must be 0.01 to 1000";
   if (!is(t.cluster_groups, 1, 16)) return "cluster_groups must be 1 to 16";
+  if (!is(t.cluster_barrier_us, 0, 1e6)) return "cluster_barrier_us must be 0 to 1e6";
+  if (!is(t.cluster_units, 0, t.units)) return "cluster_units must be 0 to the units";
   for (const Atom& atom : target.atoms) {
     if (!is(atom.m, 0, 4096) || !is(atom.n, 0, 4096) || !is(atom.k, 0, 4096)) {
       return "atoms: m, n and k must be 0 to 4096";

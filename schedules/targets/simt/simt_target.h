@@ -46,6 +46,9 @@ struct SimtTarget {
   bool async_copies = false;               // into local memory, while the items that ask go on
   bool box_copies = false;                 // of boxes of tensors, by an engine that one item asks
   int cluster_groups = 1;                  // most groups that run at once and share such copies
+  double cluster_barrier_us = 0;           // for these to meet
+  int cluster_units = 0;                   // units that groups run on where more than two run at
+                                           // once; 0: all
 
   // As of Target::fields, below whose common fields these stand in texts.
   template <class Self, class Visit>
@@ -74,8 +77,15 @@ struct SimtTarget {
     visit({.number = 122, .name = "async_copies", .added = true}, self.async_copies);
     visit({.number = 123, .name = "box_copies", .added = true}, self.box_copies);
     visit({.number = 124, .name = "cluster_groups", .added = true}, self.cluster_groups);
+    visit({.number = 125, .name = "cluster_barrier_us", .added = true}, self.cluster_barrier_us);
+    visit({.number = 126, .name = "cluster_units", .added = true}, self.cluster_units);
   }
 };
+
+// Units that groups run on which are in clusters of so many.
+inline int units_for(const SimtTarget& target, int64_t cluster) {
+  return cluster > 2 && target.cluster_units > 0 ? target.cluster_units : target.units;
+}
 
 // Each of its units runs one item at a time: a processor's core, of an OpenCL runtime on processors.
 inline bool is_processor(const SimtTarget& target) { return target.simd == 1; }
