@@ -21,9 +21,12 @@ target_link_libraries(lw_opencl_bench PRIVATE lw_peers lw_measure CLI11::CLI11 n
 add_executable(lw_throughput bench/throughput.cc)
 target_link_libraries(lw_throughput PRIVATE lw_cost_model)
 
-# What of the spaces of NVIDIA's targets can be made, without a GPU.
-add_executable(lw_gpu_gate bench/gpu/gate.cc)
-target_link_libraries(lw_gpu_gate PRIVATE lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)
+# What of the spaces of NVIDIA's targets can be made, without a GPU; where the draft sees what others
+# have published.
+foreach(what gate published)
+  add_executable(lw_gpu_${what} bench/gpu/${what}.cc)
+  target_link_libraries(lw_gpu_${what} PRIVATE lw_measure CLI11::CLI11 nlohmann_json::nlohmann_json)
+endforeach()
 
 # The simulated NPU: instructions and requests a second, values, whole networks; a tuner's way to
 # cycles, and what it finds.

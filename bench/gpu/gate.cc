@@ -1,6 +1,5 @@
 // What of the spaces of NVIDIA's targets can be made, without a GPU: of each class of operators how
-// many draws are feasible, what ptxas says of some of them and of the best of all by the draft, and
-// which places the draft gives shapes that others have published.
+// many draws are feasible, and what ptxas says of some of them and of the best of all by the draft.
 //   lw_gpu_gate [--draws 200] [--assembled 50] [--target NAME] [--case 'conv2d T=bf16'] [--json] [-v]
 // That kernels are right, is for tests/ptx/printed_kernels_test.cc, as long as one likes (LW_PRINTED,
 // LW_SHAPES).
