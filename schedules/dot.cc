@@ -50,6 +50,14 @@ std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term,
   return factors;
 }
 
+const ExprNode* read_of_factor(const Expr& factor, bool* padded) {
+  const bool pads = factor->op == ExprOp::kPad && factor->args[1]->op == ExprOp::kConst &&
+                    factor->args[1]->number == 0 && factor->args[1]->integer == 0;
+  if (padded != nullptr) *padded = pads;
+  const Expr& read = pads ? factor->args[0] : factor;
+  return read->op == ExprOp::kRead ? read.get() : nullptr;
+}
+
 absl::StatusOr<ProductSides> product_sides(const Nest& nest, const Step& step) {
   ProductSides sides;
   ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));

@@ -28,6 +28,10 @@ std::optional<DotFactors> dot_factors(const Target& target, const Expr& term, Ty
 std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term, Type acc, int m,
                                          int n);
 
+// The read that a factor is, if it is no more than that, or than one with zeros around its tensor
+// (`padded`, if wanted, says so); null: it is more.
+const ExprNode* read_of_factor(const Expr& factor, bool* padded = nullptr);
+
 // A sum at the root whose loops are yet to be cut into matrices, by a step that names it and its loops
 // along m, n and k (steps/simt/{matrix,wide}_tile.cc).
 struct ProductSides {

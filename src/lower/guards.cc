@@ -159,6 +159,13 @@ std::optional<Outside> outside_of_map(const Emitter& e, int s) {
   return outside_of(*e.nest.program, stage.tensor);
 }
 
+// Whether the stage reads zeros around the tensor, of which it has boxes.
+bool has_boxes(const Nest& nest, int s, int tensor) {
+  return std::any_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& c) {
+    return c.copy_of == tensor && c.host == s && c.boxed;
+  });
+}
+
 }  // namespace
 
 Guards guards_of(Emitter& e, int s) {
@@ -201,6 +208,7 @@ Guards guards_of(Emitter& e, int s) {
       return;
     }
     const ExprNode& read = *node.args[0];
+    if (has_boxes(e.nest, s, read.index)) return;
     for (size_t d = 0; d < read.args.size(); ++d) {
       const Expr& index = read.args[d];
       const int64_t extent = e.tensor(read.index).shape[d];

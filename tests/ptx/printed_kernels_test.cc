@@ -163,6 +163,19 @@ constexpr const char* kWideProducts[] = {
       in X: bf16[101, 72]
       in F: bf16[3, 72, 72]
       out Y[x: 99, o: 72] = sum[s: 3, c: 72](cast(f32, X[x + s, c]) * cast(f32, F[s, c, o]))
+    })",
+    // Around whose tensors there are zeros.
+    R"(op images() {
+      in X: bf16[2, 16, 64]
+      in F: bf16[3, 3, 64, 64] const
+      out Y[y: 2, x: 16, o: 64] = sum[r: 3, s: 3, c: 64](
+          cast(f32, pad(X[y + r - 1, x + s - 1, c], 0)) * cast(f32, F[r, s, c, o]))
+    })",
+    R"(op lines() {
+      in X: f16[2, 35, 72]
+      in F: f16[5, 72, 72]
+      out Y[n: 2, x: 35, o: 72] = sum[s: 5, c: 72](
+          cast(f32, pad(X[n, x + s - 3, c], 0)) * cast(f32, F[s, c, o]))
     })"};
 
 // Of few results, long sums, which parts of are computed side by side.

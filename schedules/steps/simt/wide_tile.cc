@@ -10,7 +10,8 @@
 // memory they share: so many fours along i, of 64 rows each, and so many columns, for as much of k as
 // fills a row of 128 bytes. Where an operand does not lie along k its elements have two bytes, and its
 // columns fill rows of 128 bytes too. Where extents are no multiples of these operands are to be copied
-// as boxes (share(...; 5)), of which what lies beyond an end is 0; it counts, and is not kept.
+// as boxes (share(...; 5)), of which what lies beyond an end is 0; it counts, and is not kept. So
+// must operands be that have zeros around them (pad).
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -37,8 +38,11 @@ struct WideSides {
 
 // What the operand's rows of 128 bytes run along: of the tile's columns so many come at once.
 absl::StatusOr<int64_t> unit_of(const Nest& nest, int stage, const Expr& factor, int side, int k) {
-  if (factor->op != ExprOp::kRead) return infeasible("a factor is more than a read");
-  const int tensor = factor->index;
+  bool padded = false;
+  const ExprNode* const read = read_of_factor(factor, &padded);
+  if (read == nullptr) return infeasible("a factor is more than a read");
+  const int tensor = read->index;
+  if (padded) RETURN_IF_ERROR(check_box(nest, tensor));
   const int rank = static_cast<int>(nest.program->tensors[tensor].shape.size());
   const int along = rank == 0 ? -1 : index_axis(nest, stage, tensor, rank - 1);
   if (along == k) return int64_t{8};
@@ -65,14 +69,16 @@ absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
 // Whether what a tile has of the operands beyond the side's end may count as zero.
 absl::Status check_end(const Nest& nest, const WideSides& sides, int side) {
   const int stage = sides.of.stage, axis = sides.of.axis[side];
-  if (sides.of.factors.a->index == sides.of.factors.b->index) {
+  const int read[] = {read_of_factor(sides.of.factors.a)->index,
+                      read_of_factor(sides.of.factors.b)->index};
+  if (read[0] == read[1]) {
     return infeasible("one tensor's box is two tiles, which end in two places");
   }
-  for (const Expr& factor : {sides.of.factors.a, sides.of.factors.b}) {
-    RETURN_IF_ERROR(check_box(nest, factor->index));
-    const Tensor& tensor = nest.program->tensors[factor->index];
+  for (const int factor : read) {
+    RETURN_IF_ERROR(check_box(nest, factor));
+    const Tensor& tensor = nest.program->tensors[factor];
     for (size_t d = 0; side == 2 && d < tensor.shape.size(); ++d) {
-      const bool along = index_axis(nest, stage, factor->index, static_cast<int>(d)) == axis;
+      const bool along = index_axis(nest, stage, factor, static_cast<int>(d)) == axis;
       if (!along || tensor.shape[d] == nest.stages[stage].axes[axis].extent) continue;
       return infeasible(concat(tensor.name, " goes on where ", nest.stages[stage].axes[axis].name,
                                " ends"));
@@ -142,10 +148,11 @@ std::vector<Decision> wide_tile_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
   const absl::StatusOr<WideSides> sides = fours_of(nest, step);
   if (!sides.ok()) return domain;
+  const int64_t all = range_of(nest.stages[sides->of.stage], sides->of.position[1]);
   for (int64_t fours = 1; fours <= kMostFours; ++fours) {
     for (int64_t eights = 1; 8 * eights <= kWideColumns; ++eights) {
       const int64_t odd = eights % 3 == 0 ? eights / 3 : eights;
-      const bool ladder = (odd & (odd - 1)) == 0;
+      const bool ladder = (odd & (odd - 1)) == 0 || all % (8 * eights) == 0;
       if (ladder && check_numbers(nest, *sides, fours, 8 * eights).ok()) {
         domain.push_back({fours, 8 * eights});
       }

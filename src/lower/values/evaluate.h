@@ -50,6 +50,7 @@ class Evaluator {
   uint64_t dependencies(const Expr& expr);
   Key cache_key(const Expr& expr, const Point& point);
 
+  bool holds_pad(const Expr& expr) const;
   Value compute(const Expr& expr, const Point& point);
   Value axis_value(const Expr& axis, Type type, const Point& point);
   Truth condition(const Expr& expr, const Point& point);
