@@ -169,8 +169,25 @@ absl::Status expect(const Step& step, const Arity& arity) {
       concat(step.kind->name, " does not take ", names, " names and ", numbers, " numbers"));
 }
 
+// Copies of one tensor for several readers have numbers, by which of them there are.
+static int copy_for_reader(const Nest& nest, std::string_view copy, std::string_view reader) {
+  const int stage = find_stage(nest, reader);
+  if (stage < 0) return -1;
+  for (const Stage::Copy& read : nest.stages[stage].copies) {
+    if (concat(nest.program->tensors[read.tensor].name, ".copy") == copy) return read.stage;
+  }
+  return -1;
+}
+
+static int named_stage(const Nest& nest, std::string_view name) {
+  const size_t colon = name.find(':');
+  return colon == name.npos
+             ? find_stage(nest, name)
+             : copy_for_reader(nest, name.substr(0, colon), name.substr(colon + 1));
+}
+
 absl::StatusOr<int> target_stage(const Nest& nest, const Step& step) {
-  const int stage = step.names.empty() ? -1 : find_stage(nest, step.names[0]);
+  const int stage = step.names.empty() ? -1 : named_stage(nest, step.names[0]);
   if (stage < 0) return infeasible(concat("no stage ", step.names.empty() ? "" : step.names[0]));
   const Place place = nest.stages[stage].place;
   if (place == Place::kInlined || place == Place::kEpilogue) {

@@ -22,7 +22,8 @@ struct Arity {
 };
 absl::Status expect(const Step& step, const Arity& arity);
 
-// The stage named first, which must run loops (not inlined, not fused onto another).
+// The stage named first, which must run loops (not inlined, not fused onto another). E.copy:O is
+// the copy of E that O reads, where others have copies of E too.
 absl::StatusOr<int> target_stage(const Nest& nest, const Step& step);
 // Whether the loop runs over single points of one axis, one after the other.
 bool is_plain(const Loop& loop);

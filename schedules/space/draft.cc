@@ -118,8 +118,13 @@ void fuse_all(Draft& d, const std::string& name) {
   }
 }
 
+std::string name_of_copy(const Nest& nest, const std::string& stage, const std::string& tensor) {
+  const bool several = readers(nest, find_tensor(*nest.program, tensor)).size() > 1;
+  return concat(tensor, ".copy", several ? concat(":", stage) : "");
+}
+
 void copy_for_group(Draft& d, const std::string& stage, const std::string& tensor) {
-  const std::string copy = concat(tensor, ".copy");
+  const std::string copy = name_of_copy(d.nest, stage, tensor);
   optional(d, "stage", {stage, tensor}, {-1, -1, 0});
   optional(d, "share", {copy}, {0});
   optional(d, "parallel", {copy}, {0, 0});

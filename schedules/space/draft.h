@@ -122,6 +122,8 @@ void fuse_epilogues(Draft& draft);
 bool elementwise(const Nest& nest, int stage);
 // All of the stage's loops become one.
 void fuse_all(Draft& draft, const std::string& stage);
+// Of the stage's copy of a tensor: by its reader, where others may have copies of that too.
+std::string name_of_copy(const Nest& nest, const std::string& stage, const std::string& tensor);
 // A copy of a tensor for groups that compute the stage: where it stands, whether items share it, and
 // at the root, where it is of the whole, how it is dealt to groups of its own.
 void copy_for_group(Draft& draft, const std::string& stage, const std::string& tensor);

@@ -50,6 +50,11 @@ TEST(FeasibleDraws, PanelsOfSeveralFours) {
   EXPECT_EQ(refused("matmul M=16 N=512 K=256 T=bf16", "nvidia_sm90a", "wide_tile", 30), "");
 }
 
+// Several stages of attention read copies of the scores: each step is of its own stage's.
+TEST(FeasibleDraws, CopiesOfOneTensorForSeveralReaders) {
+  EXPECT_EQ(refused("attention type=bf16", "nvidia_sm80", "matrix_tile", 40), "");
+}
+
 // 10 sub-groups are 3 of one of the four parts of the registers, as 12 are.
 TEST(FeasibleDraws, RegistersOfPartsOfAUnit) {
   const Target target = find_target("nvidia_sm80").value();

@@ -69,7 +69,7 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
     const std::string& tensor = d.nest.program->tensors[address.tensor].name;
     fixed(d, "stage", {name, tensor}, {depth, -1, 0});
-    open(d, "share", {concat(tensor, ".copy")}, {4});
+    open(d, "share", {name_of_copy(d.nest, name, tensor)}, {4});
   }
   optional(d, "pipeline", {name}, {1});
   optional(d, "cluster", {name}, {1, 0});
