@@ -26,6 +26,7 @@ inline constexpr int64_t kWideSubGroups = 4, kWideRows = 64;
 inline constexpr int64_t kWideItems = kWideSubGroups * kMatrixItems;
 inline constexpr int64_t kWideColumns = 256;  // at most
 inline constexpr int64_t kWideRowBytes = 128;  // of a row of an operand in memory
+inline constexpr size_t kWideRegisters = 4;  // of an item, of a where that is in registers
 
 struct MatrixShape {
   Type a, b, acc;
@@ -50,6 +51,10 @@ struct MatrixShape {
   int64_t words_of_results(int64_t along_m, int64_t along_n, bool applied) const {
     const int64_t results = (acc == Type::kF64 ? 4 : 2) * acc_registers() * along_m * along_n;
     return results + kOtherWords + (applied ? results / kPlaces : 0);
+  }
+  // Of a factor in registers, of a row of kWideRowBytes along k, and as many that it is made of.
+  int64_t words_of_made() const {
+    return 2 * a_registers() * (kWideRowBytes / size_of(a) / k);
   }
   // Addresses, counters, what is on its way; and where results belong, a row or so for each few.
   // As ptxas 13.0 has it of drawn schedules (bench/gpu/gate.cc).

@@ -158,7 +158,9 @@ enum class Op : uint8_t {
                                            // says where the sub-group's 16 rows of a and all of b
                                            // lie, in swizzled memory of the group, box (rows,
                                            // panels of columns, columns, k). A sub-group's rows
-                                           // follow those of the one before. It is on its way: until
+                                           // follow those of the one before. Or a, of no buffer, is
+                                           // in registers, as of a kMatrixProduct: the last of
+                                           // `many`. It is on its way: until
                                            // the kMultiplied that covers it nobody writes what it
                                            // reads, nor touches acc. Those that follow each other
                                            // directly are a set

@@ -88,18 +88,28 @@ bool is_shape(const Kernel& kernel, const std::vector<int>& many, const MatrixSh
 }
 
 // The shape of which acc has several side by side.
-const MatrixShape* wide_shape(const Kernel& kernel, const std::vector<int>& many,
-                              std::span<const View> factors) {
-  const auto type = [&](size_t i) { return kernel.buffers[factors[i].buffer].type; };
-  const Type acc = many.empty() ? Type::kBool : kernel.registers[many[0]].type;
-  const MatrixShape* shape = find_matrix_shape(type(0), type(1), acc);
-  const bool whole = shape != nullptr && shape->m == kWideRows / kWideSubGroups &&
-                     many.size() % static_cast<size_t>(shape->acc_registers()) == 0;
-  const auto fits = [&](int r) {
-    return kernel.registers[r].type == acc && kernel.registers[r].lanes == 2 &&
-           std::count(many.begin(), many.end(), r) == 1;
+const MatrixShape* wide_shape(const Kernel& kernel, const Stmt& s) {
+  const std::span<const int> sums = written_of_many(s), a = factor_registers(s);
+  const std::span<const View> factors = factors_of(s);
+  if (sums.empty()) return nullptr;
+  const Register& acc = kernel.registers[sums[0]];
+  const Type of_a =
+      a.empty() ? kernel.buffers[factors[0].buffer].type : kernel.registers[a[0]].type;
+  const MatrixShape* shape =
+      find_matrix_shape(of_a, kernel.buffers[factors.back().buffer].type, acc.type);
+  if (shape == nullptr || shape->m != kWideRows / kWideSubGroups || acc.lanes != 2 ||
+      sums.size() % static_cast<size_t>(shape->acc_registers()) != 0) {
+    return nullptr;
+  }
+  const auto like = [&](std::span<const int> registers, const Register& wanted) {
+    return std::all_of(registers.begin(), registers.end(), [&](int r) {
+      return alike(kernel.registers[r], wanted) == nullptr;
+    });
   };
-  return whole && std::all_of(many.begin(), many.end(), fits) ? shape : nullptr;
+  const bool differ = std::all_of(sums.begin(), sums.end(), [&](int r) {
+    return std::count(s.many.begin(), s.many.end(), r) == 1;
+  });
+  return differ && like(sums, acc) && like(a, {of_a, shape->pack}) ? shape : nullptr;
 }
 
 const char* matrix_parts(O o) {
@@ -127,7 +137,7 @@ const char* wide_product(O o) {
   if (shape == nullptr) return "no product of matrices like these";
   const auto& box = block.extents;
   const int64_t columns =
-      static_cast<int64_t>(o.s.many.size()) / shape->acc_registers() * shape->n;
+      static_cast<int64_t>(written_of_many(o.s).size()) / shape->acc_registers() * shape->n;
   const bool fits = box.size() == 4 && box[0] == shape->m && box[3] == shape->k && box[1] >= 1 &&
                     box[1] <= columns && box[2] == columns / box[1] && columns % box[1] == 0;
   if (!fits) return "registers and box differ";
@@ -202,14 +212,19 @@ const char* store(O o) {
 }  // namespace
 
 std::span<const View> factors_of(const Stmt& s) {
-  if (s.kind != Stmt::Kind::kOp || s.op != Op::kWideProduct || s.block == nullptr) return {};
-  return {s.block->srcs, 2};
+  if (!is_op(s, Op::kWideProduct) || s.block == nullptr) return {};
+  const bool in_registers = s.block->srcs[0].buffer < 0;
+  return {s.block->srcs + in_registers, 2 - size_t{in_registers}};
+}
+
+std::span<const int> factor_registers(const Stmt& s) {
+  const std::span<const int> many = s.many;
+  return factors_of(s).size() == 1 ? many.last(std::min(many.size(), kWideRegisters))
+                                   : many.first(0);
 }
 
 const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s) {
-  if (const std::span<const View> factors = factors_of(s); !factors.empty()) {
-    return wide_shape(kernel, s.many, factors);
-  }
+  if (!factors_of(s).empty()) return wide_shape(kernel, s);
   for (const MatrixShape& shape : kMatrixShapes) {
     if (is_shape(kernel, s.many, shape)) return &shape;
   }
@@ -220,7 +235,8 @@ std::span<const int> written_of_many(const Stmt& s) {
   const std::span<const int> many = s.many;
   switch (s.op) {
     case Op::kTranspose: return many.subspan(many.size() / 2);
-    case Op::kMatrixProduct: case Op::kMatrixParts: case Op::kWideProduct: return many;
+    case Op::kMatrixProduct: case Op::kMatrixParts: return many;
+    case Op::kWideProduct: return many.first(many.size() - factor_registers(s).size());
     default: return {};
   }
 }

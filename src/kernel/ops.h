@@ -26,7 +26,8 @@ enum class Field : uint8_t {
   kReduce,                                 // sum
   kMany, kBlock, kGiven,                   // r1, r2; r1 -> r2; -> r1, r2: `many`, sources and
                                            // destinations
-  kFactors,                                // a[64*v0] (64, 0, 0, 1), b[0] (0, 4096, 1, 64) over ...
+  kFactors,                                // += a[64*v0] (64, 0, 0, 1), b[0] (0, 4096, 1, 64) over
+                                           // 16, 2, 64, 16; += r1, r2, r3, r4, b[0] ...
   kBox,                                    // `block`, as of a statement that is one
 };
 
@@ -57,8 +58,10 @@ inline const OpRow& row_of(Op op) { return kOpRows[static_cast<int>(op)]; }
 // none.
 const MatrixShape* matrix_shape(const Kernel& kernel, const Stmt& s);
 
-// Where a kWideProduct's factors lie; of others nothing.
+// Where a kWideProduct's factors lie, of b alone where a is in registers; of others nothing.
 std::span<const View> factors_of(const Stmt& s);
+// Those of `many` that a is in; none: it lies in memory.
+std::span<const int> factor_registers(const Stmt& s);
 
 // Whether nobody writes it while the kernel's body runs.
 inline bool is_constant(const Buffer& buffer) {
@@ -68,7 +71,8 @@ inline bool is_constant(const Buffer& buffer) {
 // What a kBoxCopy copies; of others null.
 inline const Block* box_of(const Stmt& s) { return is_op(s, Op::kBoxCopy) ? s.block.get() : nullptr; }
 
-// Those of `many` that the statement writes (of a kMatrixProduct, its operands too).
+// Those of `many` that the statement writes (of a kMatrixProduct, its operands too; of a kWideProduct,
+// acc).
 std::span<const int> written_of_many(const Stmt& s);
 
 // Calls `visit` with each register that the statement reads, as often as it does.

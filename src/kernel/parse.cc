@@ -283,6 +283,12 @@ class Parser {
     return row < kBlockRows + kBlockOps ? row : nullptr;
   }
 
+  // Whether an element of a buffer is next, and no register.
+  bool at_place() {
+    const size_t size = peek_word().size();
+    return size < rest_.size() && rest_[size] == '[';
+  }
+
   View view() {
     View view;
     place(&view.buffer, &view.index);
@@ -332,12 +338,19 @@ class Parser {
     return block;
   }
 
-  Block factors() {
+  Block factors(Stmt* s) {
     Block block;
     block.op = BlockOp::kProduct;
     expect("+=");
-    block.srcs[0] = view();
-    expect(",");
+    if (at_place()) {
+      block.srcs[0] = view();
+      expect(",");
+    } else {
+      for (size_t i = 0; i < kWideRegisters; ++i) {
+        s->many.push_back(reg());
+        expect(",");
+      }
+    }
     block.srcs[1] = view();
     expect("over");
     integers(&block.extents);
@@ -437,7 +450,7 @@ class Parser {
         expect("->");
         many(s);
         break;
-      case Field::kFactors: s->block = std::make_shared<const Block>(factors()); break;
+      case Field::kFactors: s->block = std::make_shared<const Block>(factors(s)); break;
       case Field::kBox:
         s->block = std::make_shared<const Block>(block_of(row_of(BlockOp::kCopy)));
         break;

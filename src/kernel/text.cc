@@ -211,7 +211,8 @@ class Printer {
   }
 
   void field(const Stmt& s, Field field) {
-    const int *many = s.many.data(), *half = many + s.many.size() / 2, *end = many + s.many.size();
+    const int *many = s.many.data(), *half = many + s.many.size() / 2, *end = many + s.many.size(),
+              *factors = end - factor_registers(s).size();
     switch (field) {
       case Field::kNone: break;
       case Field::kSlid: append(&text_, " ", s.integer); [[fallthrough]];
@@ -244,7 +245,7 @@ class Printer {
       case Field::kReduce:
         append(&text_, " ", kReduceWords[static_cast<int>(s.reduce)]);
         break;
-      case Field::kMany: registers(" r", many, end); break;
+      case Field::kMany: registers(" r", many, factors); break;
       case Field::kBlock:
         registers(" r", many, half);
         registers(" -> r", half, end);
@@ -252,8 +253,10 @@ class Printer {
       case Field::kGiven: registers(" -> r", many, end); break;
       case Field::kFactors:
         if (s.block == nullptr) break;
-        view(" += ", s.block->srcs[0]);
-        view(", ", s.block->srcs[1]);
+        registers(" += r", factors, end);
+        for (const View& factor : factors_of(s)) {
+          view(&factor == s.block->srcs ? " += " : ", ", factor);
+        }
         integers(" over ", s.block->extents, ", ");
         break;
       case Field::kBox:

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "schedules/targets/matrix_shape.h"
@@ -59,13 +60,14 @@ class WideProducts {
     watch_ = items[0].watch_;
     if (watch_ != nullptr && watch_->stopped()) return;
     if (!goes_on) ++sets_;
+    // Of a in registers the view is of nothing: its index is 0 for all.
     const View &a = s.block->srcs[0], &b = s.block->srcs[1];
     for (size_t first = 0; first < items.size(); first += kWideItems) {
       const Product product = {&s, first, items[first].value(a.index),
                                items[first].value(b.index), sets_};
       for (size_t item = first; item < first + kWideItems; ++item) {
         const int64_t rows = static_cast<int64_t>(item - first) / kMatrixItems *
-                             s.block->extents[0] * a.strides[0];
+                             (a.buffer < 0 ? 0 : s.block->extents[0] * a.strides[0]);
         const bool alike = items[item].value(a.index) == product.a + rows &&
                            items[item].value(b.index) == product.b;
         if (alike) continue;
@@ -144,15 +146,38 @@ class WideProducts {
     };
     for (int64_t sub_group = 0; sub_group < kWideSubGroups; ++sub_group) {
       watch_->begin_item(static_cast<int64_t>(product.first) + sub_group * kMatrixItems);
-      each_of_a(product, sub_group, [&](const Run& run) { read(0, run); });
+      if (block.srcs[0].buffer >= 0) {
+        each_of_a(product, sub_group, [&](const Run& run) { read(0, run); });
+      }
       if (sub_group == 0) each_of_b(product, [&](const Run& run) { read(1, run); });
     }
   }
 
-  static WideTile tile_of(const Item& leader, const Product& product, const MatrixShape& shape) {
+  // Register `number` of the item's, of a: schedules/targets/matrix_shape.h.
+  static void put_a(const MatrixShape& shape, int64_t item, int64_t number, const Lanes& lanes,
+                    WideTile* tile) {
+    const int64_t half = number % shape.halves(), part = number / shape.halves();
+    const int64_t row = item / kMatrixItems * shape.m + kMatrixRows * half +
+                        item % kMatrixItems / 4;
+    for (int64_t lane = 0; lane < shape.pack; ++lane) {
+      const Lane& factor = lanes[static_cast<size_t>(lane)];
+      *tile->a(row, shape.pack * (item % 4 + 4 * part) + lane) =
+          is_float(shape.a) ? factor.number : static_cast<double>(factor.integer);
+    }
+  }
+
+  static WideTile tile_of(const Items& items, const Product& product, const MatrixShape& shape) {
     const Block& block = *product.stmt->block;
+    const Item& leader = items[product.first];
     WideTile tile(shape, block.extents[1] * block.extents[2]);
-    for (int64_t sub_group = 0; sub_group < kWideSubGroups; ++sub_group) {
+    const std::span<const int> of_a = factor_registers(*product.stmt);
+    for (int64_t item = 0; !of_a.empty() && item < kWideItems; ++item) {
+      const Item& own = items[product.first + static_cast<size_t>(item)];
+      for (int64_t r = 0; r < std::ssize(of_a); ++r) {
+        put_a(shape, item, r, own.registers_[of_a[static_cast<size_t>(r)]], &tile);
+      }
+    }
+    for (int64_t sub_group = 0; of_a.empty() && sub_group < kWideSubGroups; ++sub_group) {
       each_of_a(product, sub_group, [&](const Run& run) {
         leader.elements(block.srcs[0].buffer, run.index, run.count, tile.a(run.row, run.k),
                         tile.step_of_a(run.along_k));
@@ -169,9 +194,10 @@ class WideProducts {
   static void multiply(Items& items, const Product& product) {
     const Stmt& s = *product.stmt;
     const MatrixShape& shape = *matrix_shape(items[product.first].kernel_, s);
-    WideTile tile = tile_of(items[product.first], product, shape);
+    WideTile tile = tile_of(items, product, shape);
+    const std::span<const int> results = written_of_many(s);
     const bool floats = is_float(shape.acc);
-    const int64_t halves = shape.halves(), eights = static_cast<int64_t>(s.many.size()) / halves;
+    const int64_t halves = shape.halves(), eights = std::ssize(results) / halves;
     for (int64_t row = 0; row < kWideRows; ++row) {
       const int64_t half = row % shape.m / kMatrixRows;
       const int64_t first = row / shape.m * kMatrixItems + row % kMatrixRows * 4;
@@ -182,7 +208,7 @@ class WideProducts {
       }
       for (int64_t eight = 0; eight < eights; ++eight) {
         const auto sums = tile.products(row, eight);
-        const int reg = s.many[static_cast<size_t>(eight * halves + half)];
+        const int reg = results[static_cast<size_t>(eight * halves + half)];
         for (size_t i = 0; i < sums.size(); ++i) {
           Lane& acc = registers[i / 2][reg][i % 2];
           if (floats) acc.number = round_to(shape.acc, acc.number + sums[i]);

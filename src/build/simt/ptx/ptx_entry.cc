@@ -259,12 +259,12 @@ class EntryText {
     code_.line("wgmma.fence.sync.aligned");
     size_t i = first;
     for (; i < statements.size() && is_op(statements[i], Op::kWideProduct); ++i) {
-      const std::span<const View> factors = factors_of(statements[i]);
-      const auto place = [&](int f) {
-        return buffers_.linear_place(factors[f].buffer, factors[f].index);
-      };
+      std::vector<PtxPlace> factors;
+      for (const View& view : factors_of(statements[i])) {
+        factors.push_back(buffers_.linear_place(view.buffer, view.index));
+      }
       const std::string refusal =
-          ptx_wide_product(code_, lanes_, kernel_, statements[i], {place(0), place(1)});
+          ptx_wide_product(code_, lanes_, kernel_, statements[i], factors);
       if (!refusal.empty()) fail(refusal);
     }
     code_.line("wgmma.commit_group.sync.aligned");

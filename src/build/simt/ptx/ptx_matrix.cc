@@ -51,9 +51,9 @@ struct Layout {
 };
 
 // Nothing: other strides than an instruction has.
-std::string layout_of(const Block& block, const View& view, int64_t size, Layout* layout) {
+std::string layout_of(const Block& block, const View& view, bool of_a, int64_t size,
+                      Layout* layout) {
   const int64_t row = kWideRowBytes / size;
-  const bool of_a = view.strides[0] != 0;
   const int64_t next = view.strides[of_a ? 0 : 2], next_k = view.strides[3];
   layout->transposed = next == 1 && next_k == row;
   if (!layout->transposed && (next != row || next_k != 1)) return "wgmma of no rows of 128 bytes";
@@ -92,33 +92,35 @@ std::string first_warps(PtxCode& code, const std::string& address, int64_t warp_
 }  // namespace
 
 std::string ptx_wide_product(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s,
-                             const std::array<PtxPlace, 2>& factors) {
+                             std::span<const PtxPlace> factors) {
   const MatrixShape& shape = *matrix_shape(kernel, s);
   const Block& block = *s.block;
   const int64_t columns = block.extents[1] * block.extents[2], size = size_of(shape.a);
   if (columns > kWideColumns || (size == 1 && columns > 32 && columns % 16 != 0)) {
     return concat("wgmma of ", columns, " columns");
   }
-  Layout layouts[2];
-  for (int i = 0; i < 2; ++i) {
-    std::string refusal = layout_of(block, block.srcs[i], size, &layouts[i]);
+  std::string a, b, turns;                 // of 16-bit factors in memory, which are transposed
+  for (const View& view : factors_of(s)) {
+    const PtxPlace& place = factors[static_cast<size_t>(&view - factors_of(s).data())];
+    const bool of_a = &view == block.srcs;
+    Layout layout;
+    std::string refusal = layout_of(block, view, of_a, size, &layout);
     if (!refusal.empty()) return refusal;
+    const std::string base =
+        of_a ? first_warps(code, place.base, shape.m * view.strides[0] * size) : place.base;
+    (of_a ? a : b) = descriptor(code, base, place.bytes, layout);
+    if (size == 2) turns += concat(", ", int{layout.transposed});
   }
-  const int64_t warp_bytes = shape.m * block.srcs[0].strides[0] * size;
-  const std::string first = first_warps(code, factors[0].base, warp_bytes);
-  const std::string a = descriptor(code, first, factors[0].bytes, layouts[0]),
-                    b = descriptor(code, factors[1].base, factors[1].bytes, layouts[1]);
+  if (a.empty()) a = ptx_matrix_words(lanes, factor_registers(s));
   const std::string always = code.flag(), zero = code.word();
   code.line("mov.b32 ", zero, ", 0");
   code.line("setp.eq.s32 ", always, ", ", zero, ", 0");
   const bool integers = !is_float(shape.acc);
   const std::string scales = integers ? "" : ", 1, 1";
-  const std::string turns =
-      size == 2 ? concat(", ", int{layouts[0].transposed}, ", ", int{layouts[1].transposed}) : "";
   code.line("wgmma.mma_async.sync.aligned.m", kWideRows, "n", columns, "k", shape.k, ".",
             ptx_matrix_type(shape.acc), ".", ptx_matrix_type(shape.a), ".",
-            ptx_matrix_type(shape.b), " ", ptx_matrix_words(lanes, s.many), ", ", a, ", ", b, ", ",
-            always, scales, turns);
+            ptx_matrix_type(shape.b), " ", ptx_matrix_words(lanes, written_of_many(s)), ", ", a,
+            ", ", b, ", ", always, scales, turns);
   return "";
 }
 

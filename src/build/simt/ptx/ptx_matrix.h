@@ -3,7 +3,6 @@
 // wgmma (9.7.16). Internal to src/build/simt/ptx.
 #pragma once
 
-#include <array>
 #include <span>
 #include <string>
 
@@ -19,9 +18,9 @@ void ptx_matrix_product(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, co
 // Of rows that lie in shared memory, each lane's at `row`, at multiples of their 16 bytes.
 void ptx_matrix_parts(PtxCode& code, PtxLanes& lanes, const Stmt& s, const PtxPlace& row);
 
-// Op::kWideProduct; `factors`: where those of the warp begin, without what swizzling changes. Returns
-// why there is no such instruction, or "".
+// Op::kWideProduct; `factors`: where those of the warp begin that lie in memory, without what
+// swizzling changes. Returns why there is no such instruction, or "".
 std::string ptx_wide_product(PtxCode& code, PtxLanes& lanes, const Kernel& kernel, const Stmt& s,
-                             const std::array<PtxPlace, 2>& factors);
+                             std::span<const PtxPlace> factors);
 
 }  // namespace lw
