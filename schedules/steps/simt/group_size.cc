@@ -45,16 +45,9 @@ absl::Status apply_group_size(Nest& nest, const Step& step) {
 }
 
 // Of the loop that the stage's items share.
-int64_t shared_iterations(const Nest& nest, int stage) {
-  const Stage& s = nest.stages[stage];
-  const std::vector<int64_t> region = region_extents(nest, stage);
-  for (const Loop& loop : s.loops) {
-    if (loop.kind != LoopKind::kItem) continue;
-    int64_t iterations = 1;
-    for (const LoopPart& part : loop.parts) {
-      iterations *= (region[part.axis] + part.tile - 1) / part.tile;
-    }
-    return iterations;
+int64_t iterations_of_items(const Nest& nest, int stage) {
+  for (const Loop& loop : nest.stages[stage].loops) {
+    if (loop.kind == LoopKind::kItem) return shared_iterations(nest, stage, loop);
   }
   return 1;
 }
@@ -66,7 +59,7 @@ std::vector<Decision> group_size_domain(const Nest& nest, const Step& step) {
   int64_t most = 1;
   for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
     const bool here = nest.stages[s].place == Place::kAt && root_of(nest, s) == *stage;
-    if (here) most = std::max(most, shared_iterations(nest, s));
+    if (here) most = std::max(most, iterations_of_items(nest, s));
   }
   std::vector<Decision> domain;
   const int64_t least = std::max(2, target.simd);

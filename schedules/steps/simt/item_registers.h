@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "schedules/domains.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/targets/simt/simt_target.h"
@@ -19,6 +21,16 @@ inline int64_t tile_points(const Stage& stage) {
     if (!is_reduction(stage, stage.loops[l])) points *= trips(stage, l);
   }
   return points;
+}
+
+// Of a loop that items share, over all of the region that the stage computes.
+inline int64_t shared_iterations(const Nest& nest, int stage, const Loop& loop) {
+  const std::vector<int64_t> region = region_extents(nest, stage);
+  int64_t iterations = 1;
+  for (const LoopPart& part : loop.parts) {
+    iterations *= (region[part.axis] + part.tile - 1) / part.tile;
+  }
+  return iterations;
 }
 
 // Whether a unit has registers for a group of so many items, of so many bytes each.

@@ -99,7 +99,9 @@ absl::Status share_loops(Nest& nest, int stage, int position, int64_t count) {
   // A tile of matrices is a sub-group's.
   const bool matrices = s.matrix >= 0;
   const int64_t each = matrices ? target.sub_group : 1;
-  const int64_t items = s.items > 0 ? s.items : trips(s, position) * each;
+  const int64_t shared =
+      std::min(trips(s, position), shared_iterations(nest, stage, s.loops[position]));
+  const int64_t items = s.items > 0 ? s.items : shared * each;
   if (exchanges) {
     if (trips(s, position) < 2) return infeasible("a single tile is nothing to share");
     Stage& root = nest.stages[root_of(nest, stage)];
