@@ -89,7 +89,7 @@ std::string print(const Nest& nest) {
       text += concat(", products of matrices by ", nest.target->atoms[stage.matrix].name, " along ",
                      stage.axes[stage.matrix_axes[0]].name, ", ",
                      stage.axes[stage.matrix_axes[1]].name, ", ",
-                     stage.axes[stage.matrix_axes[2]].name);
+                     stage.axes[stage.matrix_axes[2]].name, stage.made ? ", a made by items" : "");
     }
     if (stage.factored_axis >= 0) {
       text += concat(", partial over ", stage.axes[stage.factored_axis].name, " by ",

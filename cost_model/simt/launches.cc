@@ -182,9 +182,9 @@ class Group {
   void multiply(const StageCost& cost, const Dealing& dealing) {
     const MatrixTile tile = tile_of(cost);
     const Atom& atom = nest_.target->atoms[stage_of(cost).matrix];
-    const double updates = of_an_item(cost.updates, dealing);
-    launch_.issue += (tile.slots() + kLoopSlots) * updates * dealing.dealt;
-    launch_.matrices += tile.products() * tile.share() * updates * dealing.dealt / atom.per_cycle;
+    const double times = of_an_item(cost.updates, dealing);
+    launch_.issue += (tile.slots() + made_slots(nest_, cost) + kLoopSlots) * times * dealing.dealt;
+    launch_.matrices += tile.products() * tile.share() * times * dealing.dealt / atom.per_cycle;
     bool far = false;
     for (const Access& access : cost.body.accesses) {
       const Where where = where_read(cost, access);
@@ -192,8 +192,8 @@ class Group {
       add_fragments(cost, dealing, access, where, access.epilogue ? cost.finishes : cost.updates);
     }
     store(cost, dealing, cost.finishes, 1);
-    launch_.latency += updates * ((far ? 1 : 0.5) * cached() + tile.in_turn() * atom.latency);
-    if (far) far_waits_ += updates;
+    launch_.latency += times * ((far ? 1 : 0.5) * cached() + tile.in_turn() * atom.latency);
+    if (far) far_waits_ += times;
   }
 
   void add_fragments(const StageCost& cost, const Dealing& dealing, const Access& access,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/costs.h"
 #include "schedules/dot.h"
 
 namespace lw::cost::simt {
@@ -17,7 +18,26 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
   const bool applied = !stage.epilogue.empty();
   tile.words = static_cast<double>(tile.wide ? shape.words_of_results(m, n, applied)
                                              : shape.words(m, n));
+  // For what it is made of ptxas finds room elsewhere.
+  if (stage.made) tile.words += static_cast<double>(shape.words_of_made()) / 2;
   return tile;
+}
+
+double made_slots(const Nest& nest, const StageCost& cost) {
+  const Stage& stage = nest.stages[cost.stage];
+  // A factor that is a read is converted to the sum's type by the instruction.
+  const double read = costs(*nest.target).of(ExprOp::kCast).slots;
+  const double* tile = cost.box_at(cost.tile);
+  double slots = 0;
+  for (const Ops& ops : cost.body.ops) {
+    const auto moves_with = [&](int axis) { return (ops.axes >> (axis & 63) & 1) != 0; };
+    const bool results = moves_with(stage.matrix_axes[0]) && moves_with(stage.matrix_axes[1]);
+    if (ops.epilogue || results || ops.slots <= read) continue;
+    double elements = 1;
+    for (const int axis : stage.matrix_axes) elements *= moves_with(axis) ? tile[axis] : 1;
+    slots += (ops.slots - read) * elements / kMatrixItems;
+  }
+  return slots;
 }
 
 namespace {
@@ -48,7 +68,8 @@ FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixT
   if (side == 1) count = tile.n * tile.k * shape.b_registers();
   if (side == 2) count = tile.m * tile.n * shape.acc_registers();
   FragmentMoves moves;
-  if (tile.wide && side != 2) {            // read by the instruction, rows of 128 bytes at a time
+  // Read by the instruction, rows of 128 bytes at a time.
+  if (tile.wide && (side == 1 || (side == 0 && !stage.made))) {
     const Type type = side == 0 ? shape.a : shape.b;
     const double bytes = (side == 0 ? tile.m * shape.m : tile.n * shape.n * tile.share()) *
                          tile.k * shape.k * size_of(type);

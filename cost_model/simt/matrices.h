@@ -3,6 +3,7 @@
 #pragma once
 
 #include "absl/functional/function_ref.h"
+#include "cost_model/cpu/analysis.h"
 #include "cost_model/simt/wide.h"
 #include "schedules/nest.h"
 #include "schedules/targets/matrix_shape.h"
@@ -23,6 +24,8 @@ struct MatrixTile {
   double in_turn() const { return wide ? 1 : k; }
   static constexpr double kWideSlots = 8;
 };
+// Those in which a sub-group's items make a tile's factors of what they read, where they do.
+double made_slots(const Nest& nest, const StageCost& cost);
 MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents);
 
 // How a sub-group moves one operand of the tile, or its results: `count` accesses at once, of

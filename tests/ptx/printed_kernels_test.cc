@@ -141,6 +141,28 @@ constexpr const char* kWideProducts[] = {
       in F: bf16[3, 128, 64] const
       out Y[x: 64, o: 64] = sum[s: 3, c: 128](cast(f32, X[x + s, c]) * cast(f32, F[s, c, o]))
     })",
+    // Of whose factors one is made by items, along either side.
+    R"(op made() {
+      in A: bf16[128, 192]
+      in s: bf16[128]
+      in B: bf16[192, 64]
+      out C[i: 128, j: 64] = sum[k: 192](
+          cast(f32, cast(bf16, max(cast(f32, A[i, k]) - cast(f32, s[i]), 0.0))) *
+          cast(f32, B[k, j]))
+    })",
+    R"(op weights_of_bytes() {
+      in X: bf16[24, 256]
+      in W: i8[128, 256]
+      in s: f32[128]
+      C[i: 24, j: 128] = sum[k: 256](cast(f32, X[i, k]) * cast(f32, cast(bf16, W[j, k])))
+      out Y[i: 24, j: 128] = cast(bf16, C[i, j] * s[j])
+    })",
+    R"(op made_across() {
+      in A: bf16[2, 128, 100]
+      in B: bf16[2, 128, 72]
+      out C[b: 2, i: 100, j: 72] = sum[k: 128](
+          cast(f32, cast(bf16, max(cast(f32, A[b, k, i]), 0.0))) * cast(f32, B[b, k, j]))
+    })",
     // Whose tiles reach beyond ends.
     R"(op ends() {
       in A: bf16[100, 136]

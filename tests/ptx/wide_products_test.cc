@@ -356,6 +356,11 @@ TEST(WideProducts, NoSpoiledKernelPasses) {
     in B: bf16[16, 320]
     out C[i: 64, j: 16] = sum[k: 320](cast(f32, A[i, k]) * cast(f32, B[j, k]))
   })");
+  expect_no_spoiled_passes(R"(op made_rows() {
+    in A: i8[64, 320]
+    in B: bf16[16, 320]
+    out C[i: 64, j: 16] = sum[k: 320](cast(f32, cast(bf16, A[i, k])) * cast(f32, B[j, k]))
+  })");
 }
 
 }  // namespace

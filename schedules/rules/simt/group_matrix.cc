@@ -15,6 +15,8 @@
 //   reorder(C, i.0, j.0, i.1, k.0), parallel(C, i.0, j.0), items(C; 1, 1)
 //   stage(C, A; at k.0), share(A.copy; open)   swizzled, and the same of B
 //   pipeline(C; open), cluster(C; open), producer(C; open)
+//
+// What a factor along i is made of, where it is more than a read, may be copied as for other groups.
 #include <optional>
 
 #include "schedules/space/matrix_sides.h"
@@ -66,8 +68,13 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   fixed(d, "parallel", {name}, {0, grid});
   fixed(d, "items", {name}, {1, 1});
   if (d.failed) return;
+  const bool made = d.nest.stages[find_stage(d.nest, name)].made;
   for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
     const std::string& tensor = d.nest.program->tensors[address.tensor].name;
+    if (made && !uses(address, sides.n)) {  // a factor is made of it
+      copy_for_group(d, name, tensor);
+      continue;
+    }
     fixed(d, "stage", {name, tensor}, {depth, -1, 0});
     open(d, "share", {name_of_copy(d.nest, name, tensor)}, {4});
   }

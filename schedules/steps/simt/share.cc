@@ -48,11 +48,22 @@ void move_vectors(const Nest& nest, Stage& copy, int element_bytes) {
   }
 }
 
+// Whether four sub-groups multiply what lies there, of which items make no factor.
+bool is_multiplied(const Nest& nest, const Stage& c) {
+  const Stage& host = nest.stages[c.host];
+  if (host.matrix < 0 || !is_wide(nest, host)) return false;
+  const int rank = static_cast<int>(c.axes.size());
+  for (int d = 0; host.made && d < rank; ++d) {
+    if (index_axis(nest, c.host, c.copy_of, d) == host.matrix_axes[1]) return true;
+  }
+  return !host.made;
+}
+
 // Of an operand's box nothing has several points but its rows and k, and its last dimension is one of
 // these.
 absl::Status swizzle(Nest& nest, Stage& c) {
   const Stage& host = nest.stages[c.host];
-  if (host.matrix < 0 || !is_wide(nest, host)) {
+  if (!is_multiplied(nest, c)) {
     return infeasible(concat("no four sub-groups multiply ", c.name));
   }
   const MatrixShape& shape = matrix_shape_of(nest, host);
@@ -140,7 +151,7 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   const int host = nest.stages[*copy].host;
   if (!group_holds(nest, step, 1, host)) return {{0}};
   std::vector<Decision> domain;
-  if (nest.stages[host].matrix >= 0 && is_wide(nest, nest.stages[host])) {
+  if (is_multiplied(nest, nest.stages[*copy])) {
     for (const int64_t way : {kBoxed, kSwizzled}) {
       if (group_holds(nest, step, way, host)) domain.push_back({way});
     }

@@ -11,7 +11,8 @@
 // fills a row of 128 bytes. Where an operand does not lie along k its elements have two bytes, and its
 // columns fill rows of 128 bytes too. Where extents are no multiples of these operands are to be copied
 // as boxes (share(...; 5)), of which what lies beyond an end is 0; it counts, and is not kept. So
-// must operands be that have zeros around them (pad).
+// must operands be that have zeros around them (pad). A factor along i that is more (weights of bytes)
+// items make, each its part, in registers.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -34,6 +35,7 @@ struct WideSides {
   ProductSides of;
   const Atom* atom = nullptr;
   int64_t columns = 8;                     // of which a tile has a multiple
+  bool made = false;                       // the factor along its rows, by items
 };
 
 // What the operand's rows of 128 bytes run along: of the tile's columns so many come at once.
@@ -52,6 +54,24 @@ absl::StatusOr<int64_t> unit_of(const Nest& nest, int stage, const Expr& factor,
                            size == 2 ? ", nor along its side" : ", as single bytes must"));
 }
 
+// Whether a box of the factor's tensor, or what items copy of it, has the side's rows one after the
+// other, with the zeros that are around.
+bool lies_in_rows(const Nest& nest, int stage, const Expr& factor, int side) {
+  bool padded = false;
+  const ExprNode* const read = read_of_factor(factor, &padded);
+  if (read == nullptr || (padded && !check_box(nest, read->index).ok())) return false;
+  const std::vector<int64_t>& shape = nest.program->tensors[read->index].shape;
+  const std::vector<Address> all = addresses(nest, stage);
+  return std::all_of(all.begin(), all.end(), [&](const Address& address) {
+    if (address.tensor != read->index || !uses(address, side)) return true;
+    int64_t row = 1;
+    for (size_t d = shape.size(); d-- > 0; row *= shape[d]) {
+      if (address.stride[static_cast<size_t>(side)] == row) return true;
+    }
+    return false;
+  });
+}
+
 absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
   WideSides sides;
   ASSIGN_OR_RETURN(sides.of, product_sides(nest, step));
@@ -60,8 +80,9 @@ absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
   if (sides.atom == nullptr) {
     return infeasible(concat(nest.target->name, " has no such instruction of four sub-groups"));
   }
+  sides.made = !lies_in_rows(nest, stage, factors.a, axis[0]);
   // Of rows there are 64, a multiple of either.
-  RETURN_IF_ERROR(unit_of(nest, stage, factors.a, axis[0], axis[2]).status());
+  if (!sides.made) RETURN_IF_ERROR(unit_of(nest, stage, factors.a, axis[0], axis[2]).status());
   ASSIGN_OR_RETURN(sides.columns, unit_of(nest, stage, factors.b, axis[1], axis[2]));
   return sides;
 }
@@ -69,16 +90,18 @@ absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
 // Whether what a tile has of the operands beyond the side's end may count as zero.
 absl::Status check_end(const Nest& nest, const WideSides& sides, int side) {
   const int stage = sides.of.stage, axis = sides.of.axis[side];
-  const int read[] = {read_of_factor(sides.of.factors.a)->index,
-                      read_of_factor(sides.of.factors.b)->index};
-  if (read[0] == read[1]) {
+  if (sides.made && side == 2) return infeasible("what items make beyond an end is not zero");
+  const ExprNode* const read[] = {sides.made ? nullptr : read_of_factor(sides.of.factors.a),
+                                  read_of_factor(sides.of.factors.b)};
+  if (read[0] != nullptr && read[0]->index == read[1]->index) {
     return infeasible("one tensor's box is two tiles, which end in two places");
   }
-  for (const int factor : read) {
-    RETURN_IF_ERROR(check_box(nest, factor));
-    const Tensor& tensor = nest.program->tensors[factor];
+  for (const ExprNode* factor : read) {
+    if (factor == nullptr) continue;
+    RETURN_IF_ERROR(check_box(nest, factor->index));
+    const Tensor& tensor = nest.program->tensors[factor->index];
     for (size_t d = 0; side == 2 && d < tensor.shape.size(); ++d) {
-      const bool along = index_axis(nest, stage, factor, static_cast<int>(d)) == axis;
+      const bool along = index_axis(nest, stage, factor->index, static_cast<int>(d)) == axis;
       if (!along || tensor.shape[d] == nest.stages[stage].axes[axis].extent) continue;
       return infeasible(concat(tensor.name, " goes on where ", nest.stages[stage].axes[axis].name,
                                " ends"));
@@ -110,8 +133,9 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
     if (all < unit[side]) return infeasible(concat(all, " points fill no tile of ", unit[side]));
     RETURN_IF_ERROR(check_end(nest, sides, side));
   }
-  const int64_t item = 4 * shape.words_of_results(1, columns / shape.n, !s.epilogue.empty()),
-                group = item * fours * kWideItems;
+  const int64_t made = sides.made ? shape.words_of_made() : 0;
+  const int64_t results = shape.words_of_results(1, columns / shape.n, !s.epilogue.empty());
+  const int64_t item = 4 * (results + made), group = item * fours * kWideItems;
   if (item <= target.register_bytes && group <= target.unit_register_bytes) return absl::OkStatus();
   return infeasible(concat("a group needs ", group, " bytes of registers, an item ", item, ", of ",
                            target.unit_register_bytes, " and ", target.register_bytes));
@@ -125,6 +149,7 @@ absl::Status apply_wide_tile(Nest& nest, const Step& step) {
   Stage& s = nest.stages[stage];
   std::copy_n(axis, 3, s.matrix_axes);
   s.matrix = static_cast<int>(sides.atom - nest.target->atoms.data());
+  s.made = sides.made;
   const std::vector<int64_t> tiles[3] = {
       {step.numbers[0] * kWideSubGroups, shape->m}, {step.numbers[1]}, {row_of(*shape)}};
   // Loops of the grid are to be one: both have ends where one has.

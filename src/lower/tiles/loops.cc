@@ -279,15 +279,15 @@ void fetch_ahead(Frame& f, const Loop& loop, const Affine& iteration, const Affi
   for (Stmt& s : fetch) f.e.out->push_back(std::move(s));
 }
 
-// The loop's full tiles: each iteration first fetches what a later one needs: the next or, where
-// copies go on their way, the one that takes the slot of the last, or, where products of the last
-// may still be on theirs, of that before.
+// Full tiles: each iteration first fetches what a later one needs: the next or, where copies go on
+// their way, that which takes the slot of the last, or of that before, if products read the last's.
 void loop_ahead(Frame& f, const Loop& loop, int64_t count,
                 const std::function<void(const Affine&)>& full_tile) {
   Emitter& e = f.e;
   const bool sends = e.options.async_copies;
   const int64_t slots = slots_at(f, loop);
-  const bool flows = sends && slots > 2 && f.stage.matrix >= 0 && is_wide(e.nest, f.stage);
+  const bool flows = sends && slots > 2 && f.stage.matrix >= 0 && is_wide(e.nest, f.stage) &&
+                     !f.stage.made;
   const int64_t ahead = sends ? slots - (flows ? 2 : 1) : 1;
   const bool outer = std::exchange(f.products_flow, flows);
   for (int64_t v = 0; v < ahead; ++v) {

@@ -1,5 +1,6 @@
 // Where an operand's elements lie is asked of the evaluator: what it would load says so. Nothing is
-// loaded; the instruction finds rows and columns by strides.
+// loaded; the instruction finds rows and columns by strides. What items make of a they have in
+// registers of each step's own, all of which are free where the tile's products are done.
 #include "src/lower/tiles/wide.h"
 
 #include <map>
@@ -9,6 +10,7 @@
 #include "schedules/dot.h"
 #include "src/base/check.h"
 #include "src/lower/statements.h"
+#include "src/lower/tiles/operand.h"
 #include "src/lower/tiles/rows.h"
 
 namespace lw::lowering {
@@ -119,7 +121,11 @@ void multiply_wide(Frame& f, const Accumulators& accumulators) {
   const std::optional<DotFactors> factors = matrix_factors(
       *f.e.nest.target, f.e.bodies[f.s], f.e.tensor(f.stage.tensor).type, m, n);
   CHECK(factors.has_value());              // the step has looked
-  SharedFactor a(f, shape, factors->a, 0), b(f, shape, factors->b, 1);
+  std::optional<SharedFactor> a;
+  std::optional<Operand> made;             // or what items have of it
+  if (f.stage.made) made.emplace(f, shape, factors->a, 0);
+  else a.emplace(f, shape, factors->a, 0);
+  SharedFactor b(f, shape, factors->b, 1);
   const Panels panels = b.panels();
   std::vector<int> sums;
   Row row{f.axes, std::vector<int64_t>(f.axes.size(), 0)};
@@ -131,7 +137,7 @@ void multiply_wide(Frame& f, const Accumulators& accumulators) {
   }
   std::vector<Stmt> products;
   for (int64_t step = 0; step < f.axes[k].extent; step += shape.k) {
-    const std::optional<View> of_a = a.view(step), of_b = b.view(step);
+    const std::optional<View> of_a = made ? View{} : a->view(step), of_b = b.view(step);
     if (!of_a.has_value() || !of_b.has_value()) {
       if (f.e.failure.ok()) f.e.failure = infeasible("an operand lies in no rows of 128 bytes");
       return;
@@ -145,7 +151,13 @@ void multiply_wide(Frame& f, const Accumulators& accumulators) {
     product.op = Op::kWideProduct;
     product.many = sums;
     product.block = std::move(block);
-    products.push_back(std::move(product));
+    if (made) {                            // goes on while the next step's factor is made
+      const std::vector<int> parts = made->parts(0, step, shape.halves());
+      product.many.insert(product.many.end(), parts.begin(), parts.end());
+      f.e.emit(std::move(product));
+    } else {
+      products.push_back(std::move(product));
+    }
   }
   for (Stmt& product : products) f.e.emit(std::move(product));
   if (!f.products_flow) f.e.emit(Op::kMultiplied, 0);
