@@ -24,13 +24,16 @@ namespace lw {
 
 struct Kernel;
 
+// Candidates drafted in the first rounds together, where nobody says how many.
+int usual_drafts();
+
 struct SearchOptions : TuningOptions {
   // Of the times that the search compares and learns from; those of others that the key holds, or
   // that come, tell it nothing. tune() takes its measurer's.
   TimeKind time_kind = TimeKind::kMeasured;
   int batch = 16;
   int depth = 2;                           // batches in flight at once, at most
-  int drafts = 4000;                       // candidates drafted in the first rounds together
+  int drafts = usual_drafts();
   bool use_draft = true, use_model = true, use_evolution = true, use_descent = true,
        use_warm = true, use_racing = true, use_parts = true;
   bool random_only = false;                // ablation: random sampling, nothing learned
