@@ -1,10 +1,10 @@
 # The library behind the commands, the service's parts, and the `loopwright` binary.
 
-library(lw_api FOLDERS src/api USES lw_measure lw_search lw_tuner_db)
-library(lw_figures FOLDERS src/figures USES lw_measure lw_tuner_db)
+library(lw_api FOLDERS src/api USES lw_measure lw_search lw_tuner_db WAITS)
+library(lw_figures FOLDERS src/figures USES lw_measure lw_tuner_db WAITS)
 embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)
 library(lw_learn FOLDERS src/learn src/learn/npu SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})
-library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api)
+library(lw_ablation_runs SOURCES bench/ablation.cc USES lw_api WAITS)
 # Addresses, certificates, TLS and channels: of the service and of all who call it.
 library(lw_net FOLDERS src/net USES lw_tuner_db gRPC::grpc++ OpenSSL::SSL ALONE)
 library(lw_agent FOLDERS src/agent USES lw_api lw_net lw_services SERVICE)

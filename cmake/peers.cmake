@@ -1,6 +1,6 @@
 # Vendor libraries to compare with: one shared object per file of src/peers/libraries that names a
 # library which is installed. Nothing else links them; src/peers/loader.h opens them at run time.
-library(lw_peers FOLDERS src/peers src/peers/match USES lw_measure ${CMAKE_DL_LIBS})
+library(lw_peers FOLDERS src/peers src/peers/match USES lw_measure ${CMAKE_DL_LIBS} WAITS)
 
 # peer(NAME SOURCE...): build/peers/lw_peer_NAME.so.
 function(peer name)
