@@ -313,23 +313,21 @@ TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
   EXPECT_EQ(events.back().time_kind(), v1::TIME_KIND_SIMULATED);
 }
 
-// An agent that wants no more listens all the same, however long its leases are.
+// An agent that wants no more listens all the same, however long its leases are and its work takes.
 TEST_P(SearchServiceTest, CancellingFreesADeviceThatHasAllItCanHold) {
   ServiceOptions options = quick();
   options.rules.ttl_ms = 600'000;
   Daemon daemon(url_, options);
-  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2,delay_ms=60000", /*slots=*/1);
+  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2,delay_ms=600000", /*slots=*/1);
   const std::string name = create(daemon, study_request({32}, 8));
   EXPECT_TRUE(eventually([&] {
     return number(*daemon.database, "SELECT count(*) FROM jobs WHERE state = 'leased'") == 1;
   }));
-  const auto begun = std::chrono::steady_clock::now();
   cancel(daemon, name);
   const std::string next = create(daemon, study_request({16}, 8));
   EXPECT_TRUE(eventually([&] {
     return number(*daemon.database, "SELECT count(*) FROM jobs WHERE state = 'leased'") == 1;
   }));
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
   cancel(daemon, next);
 }
 
