@@ -28,12 +28,6 @@ using search::Tried;
 
 namespace {
 
-// What is sanitized drafts fewer (CMakeLists.txt).
-#ifdef LOOPWRIGHT_DRAFTS
-constexpr int kDrafts = LOOPWRIGHT_DRAFTS;
-#else
-constexpr int kDrafts = 4000;
-#endif
 constexpr size_t kPool = 400;      // options kept
 constexpr int kRoundDrafts = 8;    // rounds over which the first drafts are spread
 constexpr int kLaterDrafts = 150;  // a round, after the first drafts
@@ -60,8 +54,6 @@ bool better(const Option* a, const Option* b) {
 }
 
 }  // namespace
-
-int usual_drafts() { return kDrafts; }
 
 struct Search::Impl {
   Impl(Nest start, SearchOptions o, std::unique_ptr<Model> m)

@@ -13,6 +13,14 @@
 
 namespace lw {
 
+int usual_drafts() {
+#ifdef LOOPWRIGHT_DRAFTS                   // what is sanitized drafts fewer (CMakeLists.txt)
+  return LOOPWRIGHT_DRAFTS;
+#else
+  return 4000;
+#endif
+}
+
 absl::StatusOr<TuneResult> tune(const Nest& start, const Key& key, Store& store, Measurer& measurer,
                                 const SearchOptions& options, std::unique_ptr<Model> model,
                                 const TuneHooks& hooks) {
