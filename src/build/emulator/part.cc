@@ -44,6 +44,9 @@ class PlacesOf {
     places_.body.clear();
     places_.private_bytes = 0;
     std::fill(places_.managed_bytes.begin(), places_.managed_bytes.end(), 0);
+    for (Buffer& b : places_.buffers) {
+      if (!is_shared(b)) b.offset = 0;     // of memories of no bytes
+    }
     // What comes before gives it variables and registers.
     std::vector<Stmt> before;
     for (size_t i = 0; i < statement; ++i) {
