@@ -14,10 +14,6 @@
 namespace lw {
 namespace {
 
-bool is_zero(const ExprNode& e) {
-  return e.op == ExprOp::kConst && (is_float(e.type) ? e.number == 0 : e.integer == 0);
-}
-
 // Calls `use` with every condition of a conjunction.
 template <class Use>
 void for_each_condition(const Expr& e, const Use& use) {

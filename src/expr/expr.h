@@ -63,6 +63,10 @@ void visit(const Expr& expr, const Visit& visit_node) {
   visit(expr, visit_node, visited);
 }
 
+inline bool is_zero(const ExprNode& e) {    // the constant 0, of any type
+  return e.op == ExprOp::kConst && (is_float(e.type) ? e.number == 0 : e.integer == 0);
+}
+
 // Constructors of nodes. They fold constants and the identities x+0, x*1, x*0 (integers only),
 // x/1, x%1; types of operands must agree (CHECKed).
 Expr make_const(Type type, double value);

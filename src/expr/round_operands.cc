@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {
@@ -19,11 +20,9 @@ const ExprNode* read_of(const Expr& factor) {
   return node.op == ExprOp::kRead ? &node : nullptr;
 }
 
-bool is_zero(const Expr& e) { return e->op == ExprOp::kConst && e->number == 0; }
-
 // What is summed up where anything is.
 const Expr& chosen(const Expr& body) {
-  const bool chooses = body->op == ExprOp::kSelect && is_zero(body->args[2]);
+  const bool chooses = body->op == ExprOp::kSelect && is_zero(*body->args[2]);
   return chooses ? chosen(body->args[1]) : body;
 }
 

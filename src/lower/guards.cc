@@ -6,6 +6,7 @@
 
 #include "schedules/targets/family.h"
 #include "src/expr/bounds.h"
+#include "src/expr/expr.h"
 #include "src/lower/outside.h"
 
 namespace lw::lowering {
@@ -75,10 +76,6 @@ std::vector<int64_t> remainder_of(const Expr& index, int64_t divisor, size_t axe
 
 namespace {
 
-bool is_zero(const Expr& value) {
-  return value->op == ExprOp::kConst && value->number == 0 && value->integer == 0;
-}
-
 // Whether a term is the reduction's identity where `part` of it is a value that is that identity, or
 // is a zero.
 bool vanishes(const Expr& body, const ExprNode* part, Reduce reduce, Type type, bool is_identity,
@@ -93,7 +90,7 @@ bool vanishes(const Expr& body, const ExprNode* part, Reduce reduce, Type type, 
     switch (expr->op) {
       case ExprOp::kMul: return self(expr->args[0], self) || self(expr->args[1], self);
       case ExprOp::kNeg: case ExprOp::kCast: return self(expr->args[0], self);
-      case ExprOp::kSelect: return is_zero(expr->args[2]) && self(expr->args[1], self);
+      case ExprOp::kSelect: return is_zero(*expr->args[2]) && self(expr->args[1], self);
       default: return false;
     }
   };
@@ -107,7 +104,7 @@ bool vanishes_with(const Expr& body, const ExprNode* part, Reduce reduce, Type t
   if (fill->op != ExprOp::kConst) return false;
   const bool is_identity = is_float(type) ? fill->number == identity_float(reduce)
                                           : fill->integer == identity_int(reduce, type);
-  return vanishes(body, part, reduce, type, is_identity, is_zero(fill));
+  return vanishes(body, part, reduce, type, is_identity, is_zero(*fill));
 }
 
 namespace {
@@ -159,7 +156,7 @@ std::optional<Outside> outside_of_map(const Emitter& e, int s) {
   return outside_of(*e.nest.program, stage.tensor);
 }
 
-// Whether the stage reads zeros around the tensor, of which it has boxes.
+// Whether the stage has boxes of the tensor, in which the zeros around it are.
 bool has_boxes(const Nest& nest, int s, int tensor) {
   return std::any_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& c) {
     return c.copy_of == tensor && c.host == s && c.boxed;

@@ -10,14 +10,6 @@
 #include "src/lower/values/transpose.h"
 
 namespace lw::lowering {
-namespace {
-
-bool is_zero(const Expr& expr) {
-  return expr->op == ExprOp::kConst && (is_float(expr->type) ? expr->number : expr->integer) == 0;
-}
-
-}  // namespace
-
 // Bit per tensor axis that the expression depends on; the top bit: an overlaid read (depends on
 // all).
 uint64_t Evaluator::dependencies(const Expr& expr) {
@@ -65,7 +57,7 @@ Value Evaluator::axis_value(const Expr& axis, Type type, const Point& point) {
 // Whether what the tensor is read from has the zeros that are around it.
 bool Evaluator::holds_pad(const Expr& expr) const {
   const int tensor = expr->args[0]->index;
-  return expr->args[0]->op == ExprOp::kRead && is_zero(expr->args[1]) &&
+  return expr->args[0]->op == ExprOp::kRead && is_zero(*expr->args[1]) &&
          !overlay_.contains(tensor) && memory_.storage_of(tensor).beyond;
 }
 
@@ -419,7 +411,7 @@ Value Evaluator::grouped(const Expr& expr, absl::Span<const Point> points, Type 
   key.push_back(-static_cast<int64_t>(points.size()));
   if (auto it = cache_.find(key); it != cache_.end()) return it->second;
   // A pad that nothing here reaches is its read; where one does, zeros may stand for it.
-  const bool padded = expr->op == ExprOp::kPad && is_zero(expr->args[1]);
+  const bool padded = expr->op == ExprOp::kPad && is_zero(*expr->args[1]);
   const Expr& read = padded ? expr->args[0] : expr;
   const bool affine = read->op == ExprOp::kRead && !overlay_.contains(read->index) &&
                       std::none_of(read->args.begin(), read->args.end(), is_gather);
