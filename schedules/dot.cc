@@ -51,8 +51,7 @@ std::optional<DotFactors> matrix_factors(const Target& target, const Expr& term,
 }
 
 const ExprNode* read_of_factor(const Expr& factor, bool* padded) {
-  const bool pads = factor->op == ExprOp::kPad && factor->args[1]->op == ExprOp::kConst &&
-                    factor->args[1]->number == 0 && factor->args[1]->integer == 0;
+  const bool pads = factor->op == ExprOp::kPad && is_zero(*factor->args[1]);
   if (padded != nullptr) *padded = pads;
   const Expr& read = pads ? factor->args[0] : factor;
   return read->op == ExprOp::kRead ? read.get() : nullptr;
@@ -96,6 +95,14 @@ const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage) {
   const MatrixShape* const shape = find_matrix_shape(atom.a, atom.b, atom.acc);
   CHECK(shape != nullptr);                 // the step has looked
   return *shape;
+}
+
+DotFactors factors_of_tile(const Nest& nest, const Stage& stage, const Expr& body) {
+  const std::optional<DotFactors> factors =
+      matrix_factors(*nest.target, body, nest.program->tensors[stage.tensor].type,
+                     stage.matrix_axes[0], stage.matrix_axes[1]);
+  CHECK(factors.has_value());              // the step has looked
+  return *factors;
 }
 
 bool is_wide(const Nest& nest, const Stage& stage) {

@@ -46,6 +46,8 @@ absl::StatusOr<ProductSides> product_sides(const Nest& nest, const Step& step);
 
 // Of a stage whose tile is matrices. REQUIRES: stage.matrix >= 0.
 const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage);
+// Its factors in `body`, which is its own as far as that is inlined. REQUIRES: the same.
+DotFactors factors_of_tile(const Nest& nest, const Stage& stage, const Expr& body);
 // Whether four sub-groups multiply together, from memory. REQUIRES: the same.
 bool is_wide(const Nest& nest, const Stage& stage);
 

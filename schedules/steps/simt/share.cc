@@ -6,7 +6,6 @@
 // four sub-groups that multiply together read it, swizzled: rows of 128 bytes along k, or panels of
 // 128 bytes of columns. 5: the same, copied by the machine's engine for boxes of tensors, at once.
 #include <algorithm>
-#include <optional>
 
 #include "schedules/access.h"
 #include "schedules/copy_bytes.h"
@@ -89,12 +88,8 @@ absl::Status check_ends(const Nest& nest, const Stage& c) {
   if (has_tail(host, Tail::kMask)) {
     return infeasible(concat(host.name, " has tiles that end early: ", c.name, " must be boxes"));
   }
-  const std::optional<DotFactors> factors =
-      matrix_factors(*nest.target, effective_body(nest, c.host),
-                     nest.program->tensors[host.tensor].type, host.matrix_axes[0],
-                     host.matrix_axes[1]);
-  CHECK(factors.has_value());              // the host's tile is of them
-  for (const Expr& factor : {factors->a, factors->b}) {
+  const DotFactors factors = factors_of_tile(nest, host, effective_body(nest, c.host));
+  for (const Expr& factor : {factors.a, factors.b}) {
     bool padded = false;
     const ExprNode* const read = read_of_factor(factor, &padded);
     if (read != nullptr && read->index == c.copy_of && padded) {

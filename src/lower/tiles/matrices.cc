@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "schedules/dot.h"
-#include "src/base/check.h"
 #include "src/lower/tiles/operand.h"
 #include "src/lower/tiles/rows.h"
 #include "src/lower/tiles/wide.h"
@@ -58,15 +57,13 @@ void multiply_matrices(Frame& f, const Accumulators& accumulators) {
   if (is_wide(f.e.nest, f.stage)) return multiply_wide(f, accumulators);
   const MatrixShape& shape = shape_of(f);
   const int m = f.stage.matrix_axes[0], n = f.stage.matrix_axes[1], k = f.stage.matrix_axes[2];
-  const std::optional<DotFactors> factors = matrix_factors(
-      *f.e.nest.target, f.e.bodies[f.s], f.e.tensor(f.stage.tensor).type, m, n);
-  CHECK(factors.has_value());              // the step has looked
+  const DotFactors factors = factors_of_tile(f.e.nest, f.stage, f.e.bodies[f.s]);
   Frame whole_tile = f;
   round_up(whole_tile.axes[m], shape.m);
   round_up(whole_tile.axes[n], shape.n);
   round_up(whole_tile.axes[k], shape.k);
   const int64_t rows = whole_tile.axes[m].extent, columns = whole_tile.axes[n].extent;
-  Operand a(whole_tile, shape, factors->a, 0), b(whole_tile, shape, factors->b, 1);
+  Operand a(whole_tile, shape, factors.a, 0), b(whole_tile, shape, factors.b, 1);
   Row row{whole_tile.axes, std::vector<int64_t>(f.axes.size(), 0)};
   for (int64_t step = 0; step < whole_tile.axes[k].extent; step += shape.k) {
     std::vector<std::vector<int>> of_a;

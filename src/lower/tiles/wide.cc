@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "schedules/dot.h"
-#include "src/base/check.h"
 #include "src/lower/statements.h"
 #include "src/lower/tiles/operand.h"
 #include "src/lower/tiles/rows.h"
@@ -118,14 +117,12 @@ bool ends_in_zeros(const Frame& f, const Loop& loop) {
 void multiply_wide(Frame& f, const Accumulators& accumulators) {
   const MatrixShape& shape = matrix_shape_of(f.e.nest, f.stage);
   const int m = f.stage.matrix_axes[0], n = f.stage.matrix_axes[1], k = f.stage.matrix_axes[2];
-  const std::optional<DotFactors> factors = matrix_factors(
-      *f.e.nest.target, f.e.bodies[f.s], f.e.tensor(f.stage.tensor).type, m, n);
-  CHECK(factors.has_value());              // the step has looked
+  const DotFactors factors = factors_of_tile(f.e.nest, f.stage, f.e.bodies[f.s]);
   std::optional<SharedFactor> a;
   std::optional<Operand> made;             // or what items have of it
-  if (f.stage.made) made.emplace(f, shape, factors->a, 0);
-  else a.emplace(f, shape, factors->a, 0);
-  SharedFactor b(f, shape, factors->b, 1);
+  if (f.stage.made) made.emplace(f, shape, factors.a, 0);
+  else a.emplace(f, shape, factors.a, 0);
+  SharedFactor b(f, shape, factors.b, 1);
   const Panels panels = b.panels();
   std::vector<int> sums;
   Row row{f.axes, std::vector<int64_t>(f.axes.size(), 0)};
