@@ -137,7 +137,7 @@ void ItemValues::define(const Stmt& s) {
 
 void ClusterValues::define(const Stmt& s) {
   bool differs = false;
-  if (s.kind == Stmt::Kind::kFor && s.parallel) {
+  if (is_parallel(s)) {
     cluster_ = s.cluster;
     group_ = s.var;
     differs = cluster_ > 1;

@@ -50,6 +50,7 @@ struct OpRow {
 };
 
 inline bool is_op(const Stmt& s, Op op) { return s.kind == Stmt::Kind::kOp && s.op == op; }
+inline bool is_parallel(const Stmt& s) { return s.kind == Stmt::Kind::kFor && s.parallel; }
 
 extern const OpRow kOpRows[kOps];          // by Op
 inline const OpRow& row_of(Op op) { return kOpRows[static_cast<int>(op)]; }

@@ -23,6 +23,16 @@ inline void add_products(const MatrixShape& shape, const Lane* a, const Lane* b,
   acc->number = round_to(shape.acc, acc->number + sum);
 }
 
+// Where the first lane of an item's register `number` of a is in its sub-group's; the others follow it
+// along k.
+struct PlaceInA {
+  int64_t row, k;
+};
+inline PlaceInA place_in_a(const MatrixShape& shape, int64_t item, int64_t number) {
+  const int64_t half = number % shape.halves(), part = number / shape.halves();
+  return {item % kMatrixItems / 4 + kMatrixRows * half, shape.pack * (item % 4 + 4 * part)};
+}
+
 class MatrixTile {
  public:
   explicit MatrixTile(const MatrixShape& shape)
@@ -53,11 +63,13 @@ class MatrixTile {
       for (int lane = 0; lane < 2; ++lane) visit(acc_[row * shape_.n + 2 * t + lane], lane);
       return;
     }
-    const int part = of_b < 0 ? of_a / shape_.halves() : of_b;
-    const int from = shape_.pack * (t + 4 * part);
     for (int lane = 0; lane < shape_.pack; ++lane) {
-      if (of_b < 0) visit(a_[(g + 8 * (of_a % shape_.halves())) * shape_.k + from + lane], lane);
-      else visit(b_[(from + lane) * shape_.n + g], lane);
+      if (of_b < 0) {
+        const PlaceInA place = place_in_a(shape_, item, of_a);
+        visit(a_[place.row * shape_.k + place.k + lane], lane);
+      } else {
+        visit(b_[(shape_.pack * (t + 4 * of_b) + lane) * shape_.n + g], lane);
+      }
     }
   }
 

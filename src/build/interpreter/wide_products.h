@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/build/interpreter/execute.h"
 #include "src/build/interpreter/lanes.h"
+#include "src/build/interpreter/matrix_tile.h"
 #include "src/expr/scalar.h"
 #include "src/kernel/ops.h"
 
@@ -153,16 +154,14 @@ class WideProducts {
     }
   }
 
-  // Register `number` of the item's, of a: schedules/targets/matrix_shape.h.
+  // Register `number` of the item's, of a.
   static void put_a(const MatrixShape& shape, int64_t item, int64_t number, const Lanes& lanes,
                     WideTile* tile) {
-    const int64_t half = number % shape.halves(), part = number / shape.halves();
-    const int64_t row = item / kMatrixItems * shape.m + kMatrixRows * half +
-                        item % kMatrixItems / 4;
-    for (int64_t lane = 0; lane < shape.pack; ++lane) {
-      const Lane& factor = lanes[static_cast<size_t>(lane)];
-      *tile->a(row, shape.pack * (item % 4 + 4 * part) + lane) =
-          is_float(shape.a) ? factor.number : static_cast<double>(factor.integer);
+    const PlaceInA place = place_in_a(shape, item, number);
+    double* const factors = tile->a(item / kMatrixItems * shape.m + place.row, place.k);
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      factors[lane] = is_float(shape.a) ? lanes[lane].number
+                                        : static_cast<double>(lanes[lane].integer);
     }
   }
 

@@ -3,6 +3,7 @@
 #include "schedules/targets/simt/simt_target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/kernel/ops.h"
 
 namespace lw {
 
@@ -20,7 +21,7 @@ absl::Status each_launch(
     return absl::OkStatus();
   };
   for (const Stmt& s : list) {
-    if (s.kind == Stmt::Kind::kFor && s.parallel) {
+    if (is_parallel(s)) {
       RETURN_IF_ERROR(flush());
       next.statements = {s};
       RETURN_IF_ERROR(flush());

@@ -43,8 +43,7 @@ class Function {
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements, bool prepack,
                                     SimtProgram::Launch* launch) {
-    const bool grid = statements.size() == 1 && statements[0].kind == Stmt::Kind::kFor &&
-                      statements[0].parallel;
+    const bool grid = statements.size() == 1 && is_parallel(statements[0]);
     launch->kernel = name;
     launch->groups = grid ? statements[0].count : 1;
     launch->items = grid ? statements[0].items : 1;

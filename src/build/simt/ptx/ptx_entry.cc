@@ -35,8 +35,7 @@ class EntryText {
   absl::StatusOr<std::string> print(const std::string& name, const std::vector<Stmt>& before,
                                     const std::vector<Stmt>& statements,
                                     SimtProgram::Launch* launch) {
-    const bool grid = statements.size() == 1 && statements[0].kind == Stmt::Kind::kFor &&
-                      statements[0].parallel;
+    const bool grid = statements.size() == 1 && is_parallel(statements[0]);
     launch->kernel = name;
     launch->groups = grid ? statements[0].count : 1;
     items_ = grid ? statements[0].items : 1;
