@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/base/message.h"
+#include "src/build/emulator/units.h"
 #include "src/kernel/blocks.h"
 #include "src/kernel/groups.h"
 #include "src/kernel/ops.h"
@@ -38,8 +38,6 @@ struct Cell {
 class Region {
  public:
   static constexpr int64_t kEight = 8;
-
-  int shift = 3;                           // of a byte's number to its unit's
 
   // visit(cell, unit) for what units [begin, end) have, as long as it is true.
   bool each_cell(int64_t begin, int64_t end, const auto& visit) {
@@ -83,13 +81,8 @@ class Region {
 class RaceDetector : public ExecutionWatch {
  public:
   RaceDetector(const Kernel& kernel, int64_t most_accesses)
-      : kernel_(kernel), regions_(kernel.buffers.size()), most_accesses_(most_accesses) {
-    for (const Buffer& b : kernel.buffers) {
-      region_numbers_.push_back(region_of(b));
-      Region& region = regions_[region_numbers_.back()];
-      region.shift = std::min(region.shift, std::countr_zero(static_cast<uint64_t>(size_of(b.type))));
-    }
-  }
+      : kernel_(kernel), units_(kernel), regions_(units_.memories()),
+        most_accesses_(most_accesses) {}
 
   void begin(const std::vector<Stmt>& list, const char* name, bool prepack) {
     prepack_ = prepack;
@@ -101,8 +94,7 @@ class RaceDetector : public ExecutionWatch {
   bool stopped() const override { return !status_.ok(); }
 
   bool access(const Access& access) override {
-    if (stopped()) return false;
-    if (!counted(access)) return false;
+    if (stopped() || !counted(access)) return false;
     const Buffer& b = kernel_.buffers[access.buffer];
     if (&access.stmt != latest_) {
       latest_ = &access.stmt;
@@ -118,13 +110,10 @@ class RaceDetector : public ExecutionWatch {
     const bool read_only = b.scope == Scope::kArgument ? !b.written || prepack_
                            : b.scope == Scope::kPacked && !prepack_;
     if (read_only) return true;
-    Region& region = regions_[region_numbers_[access.buffer]];
-    const int64_t size = size_of(b.type), units = size >> region.shift;
-    const int64_t begin = (b.scope == Scope::kArgument ? 0 : b.offset) + access.element * size;
-    const int64_t first = begin >> region.shift, end = first + units * access.count;
-    if (b.scope == Scope::kPrivate) return own(b, access, first, end);
-    return region.each_cell(first, end, [&](Cell& cell, int64_t unit) {
-      return touch(cell, b, access, access.element + (unit - first) / units);
+    const MemoryUnits::Range at = units_.of(access.buffer, access.element, access.count);
+    if (b.scope == Scope::kPrivate) return own(b, access, at.begin, at.end);
+    return regions_[at.memory].each_cell(at.begin, at.end, [&](Cell& cell, int64_t unit) {
+      return touch(cell, b, access, access.element + ((unit - at.begin) >> at.shift));
     });
   }
 
@@ -160,15 +149,6 @@ class RaceDetector : public ExecutionWatch {
     status_ = absl::ResourceExhaustedError(
         concat("kernel ", kernel_.name, ": more than ", most_accesses_, " accesses"));
     return false;
-  }
-
-  // Its number; each argument and each managed memory is one, and each other scope.
-  int region_of(const Buffer& b) {
-    const int number = b.scope == Scope::kArgument ? b.slot
-                       : b.scope == Scope::kManaged ? b.memory : 0;
-    const auto found = numbered_.try_emplace(std::pair(static_cast<int>(b.scope), number),
-                                             static_cast<int>(numbered_.size()));
-    return found.first->second;
   }
 
   void number(const std::vector<Stmt>& list, const std::string& path) {
@@ -286,11 +266,10 @@ class RaceDetector : public ExecutionWatch {
   const Kernel& kernel_;
   bool prepack_ = false;
   absl::Status status_;
-  std::vector<Region> regions_;
+  const MemoryUnits units_;
+  std::vector<Region> regions_;                 // by memory
   const int64_t most_accesses_;
   int64_t accesses_ = 0;
-  absl::flat_hash_map<std::pair<int, int>, int> numbered_;
-  std::vector<int> region_numbers_;             // by buffer
   std::vector<std::vector<uint32_t>> written_;  // by item + 1, in units: in which phase
   Touch now_ = {1};
   uint32_t loop_began_ = 1, group_began_ = 1;
@@ -336,7 +315,7 @@ absl::Status emulate(const Kernel& kernel, void* const* arguments, const Emulate
     detector.begin(list, prepack ? "prepack" : "body", prepack);
     absl::flat_hash_map<const Stmt*, std::vector<int64_t>> groups;
     for (size_t i = 0; !prepack && i < options.groups.size(); ++i) {
-      if (list[i].kind == Stmt::Kind::kFor && list[i].parallel) groups[&list[i]] = options.groups[i];
+      if (is_parallel(list[i])) groups[&list[i]] = options.groups[i];
     }
     execute(kernel, list, &context, arguments, {options.order, &detector, &groups});
     if (!detector.status().ok()) return detector.status();

@@ -1,13 +1,14 @@
 #include "src/build/emulator/part.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/base/message.h"
+#include "src/build/emulator/units.h"
 #include "src/build/interpreter/execute.h"
 #include "src/kernel/blocks.h"
 #include "src/kernel/groups.h"
@@ -32,27 +33,23 @@ bool computes_alone(const Kernel& kernel, const Stmt& s) {
   }
 }
 
-bool is_parallel(const Stmt& s) { return s.kind == Stmt::Kind::kFor && s.parallel; }
-
 // A kernel of one statement of another's body, with its loads and stores of shared memory, what says
 // where they go and whether they are done, and nothing else.
 class PlacesOf {
  public:
-  PlacesOf(const Kernel& kernel, size_t statement) : kernel_(kernel), places_(kernel) {
-    places_.prepack.clear();
-    places_.registers.clear();
-    places_.body.clear();
-    places_.private_bytes = 0;
-    std::fill(places_.managed_bytes.begin(), places_.managed_bytes.end(), 0);
+  PlacesOf(const Kernel& kernel, size_t statement) : kernel_(kernel) {
+    places_.name = kernel.name;
+    places_.buffers = kernel.buffers;
+    places_.variables = kernel.variables;
+    places_.arguments = kernel.arguments;
+    places_.workspace_bytes = kernel.workspace_bytes;
+    places_.managed_bytes.assign(kernel.managed_bytes.size(), 0);
     for (Buffer& b : places_.buffers) {
       if (!is_shared(b)) b.offset = 0;     // of memories of no bytes
     }
-    // What comes before gives it variables and registers.
-    std::vector<Stmt> before;
-    for (size_t i = 0; i < statement; ++i) {
-      if (!is_parallel(kernel.body[i])) before.push_back(kernel.body[i]);
-    }
-    const std::vector<Stmt> own = {kernel.body[statement]};
+    // What comes before, outside of parallel loops, gives it variables and registers.
+    const std::span<const Stmt> all = kernel.body;
+    const std::span<const Stmt> before = all.first(statement), own = all.subspan(statement, 1);
     for (size_t known = 0; ok_;) {         // until nothing new is needed
       need(own, /*accesses=*/true);
       need(before, /*accesses=*/false);
@@ -83,8 +80,10 @@ class PlacesOf {
            std::any_of(written.begin(), written.end(), [&](int r) { return needed_.contains(r); });
   }
 
-  void need(const std::vector<Stmt>& list, bool accesses) {
+  // `accesses`: with those, of the statement itself.
+  void need(std::span<const Stmt> list, bool accesses) {
     for (const Stmt& s : list) {
+      if (!accesses && is_parallel(s)) continue;
       need(s.body, accesses);
       need(s.otherwise, accesses);
       if (s.kind == Stmt::Kind::kBlock) ok_ = false;
@@ -99,22 +98,18 @@ class PlacesOf {
     }
   }
 
-  std::vector<Stmt> kept(const std::vector<Stmt>& list, bool accesses) {
+  std::vector<Stmt> kept(std::span<const Stmt> list, bool accesses) {
     std::vector<Stmt> result;
     for (const Stmt& s : list) {
+      if (!accesses && is_parallel(s)) continue;
+      const bool access = accesses && is_access(s);
+      if (s.kind == Stmt::Kind::kOp && !access && !gives_needed(s)) continue;
       Stmt own = s;
-      if (s.kind == Stmt::Kind::kOp) {
-        const bool access = accesses && is_access(s);
-        if (!access && !gives_needed(s)) continue;
-        if (access && s.op == Op::kStore) own.srcs[0] = zeros_like(s.srcs[0]);
-        rename(&own);
-      } else if (s.kind == Stmt::Kind::kInt) {
-        if (s.int_op == Stmt::IntOp::kRegister) own.srcs[0] = renamed(s.srcs[0]);
-      } else {
-        own.body = kept(s.body, accesses);
-        own.otherwise = kept(s.otherwise, accesses);
-        if (!does(own.body) && !does(own.otherwise)) continue;
-      }
+      own.body = kept(s.body, accesses);
+      own.otherwise = kept(s.otherwise, accesses);
+      const bool has_lists = s.kind == Stmt::Kind::kFor || s.kind == Stmt::Kind::kIf;
+      if (has_lists && !does(own.body) && !does(own.otherwise)) continue;
+      rename(access && s.op == Op::kStore, &own);
       result.push_back(std::move(own));
     }
     return result;
@@ -124,8 +119,8 @@ class PlacesOf {
                        [](const Stmt& s) { return s.kind != Stmt::Kind::kInt; });
   }
 
-  void rename(Stmt* s) {
-    const bool stores = s->op == Op::kStore;
+  void rename(bool stores, Stmt* s) {
+    if (stores) s->srcs[0] = zeros_like(s->srcs[0]);
     for (int& r : s->srcs) {
       if (r >= 0 && !stores) r = renamed(r);
     }
@@ -157,37 +152,26 @@ class PlacesOf {
   std::vector<Stmt> stored_;
 };
 
-// Units of shared memory, as small as the smallest element that any buffer has there.
-class SharedUnits {
+// Units of memory that are wanted.
+class Wanted {
  public:
-  explicit SharedUnits(const Kernel& kernel)
-      : shifts_(static_cast<size_t>(kernel.arguments) + 1, 3),
-        marks_(shifts_.size()) {
-    for (const Buffer& b : kernel.buffers) {
-      if (!is_shared(b)) continue;
-      int& shift = shifts_[memory_of(b)];
-      shift = std::min(shift, std::countr_zero(static_cast<uint64_t>(size_of(b.type))));
-    }
+  explicit Wanted(const Kernel& kernel) : units_(kernel), marks_(units_.memories()) {}
+  void want(const ExecutionWatch::Access& access) {
+    const MemoryUnits::Range at = units_.of(access.buffer, access.element, access.count);
+    std::vector<bool>& marks = marks_[at.memory];
+    if (std::ssize(marks) < at.end) marks.resize(static_cast<size_t>(at.end));
+    std::fill(marks.begin() + at.begin, marks.begin() + at.end, true);
   }
-  // visit(mark) of each unit of elements that follow each other, while it is true.
-  void each(const Buffer& b, int64_t element, int64_t count, const auto& visit) {
-    std::vector<bool>& marks = marks_[memory_of(b)];
-    const int shift = shifts_[memory_of(b)];
-    const int64_t offset = b.scope == Scope::kArgument ? 0 : b.offset, size = size_of(b.type);
-    const int64_t begin = (offset + element * size) >> shift;
-    const int64_t end = (offset + (element + count) * size) >> shift;
-    if (static_cast<int64_t>(marks.size()) < end) marks.resize(static_cast<size_t>(end));
-    for (int64_t i = begin; i < end; ++i) {
-      if (!visit(marks[static_cast<size_t>(i)])) return;
-    }
+  bool wants(const ExecutionWatch::Access& access) const {
+    const MemoryUnits::Range at = units_.of(access.buffer, access.element, access.count);
+    const std::vector<bool>& marks = marks_[at.memory];
+    const auto end = marks.begin() + std::min(at.end, std::ssize(marks));
+    return at.begin < std::ssize(marks) && std::find(marks.begin() + at.begin, end, true) != end;
   }
 
  private:
-  static size_t memory_of(const Buffer& b) {
-    return b.scope == Scope::kArgument ? static_cast<size_t>(b.slot) + 1 : 0;
-  }
-  std::vector<int> shifts_;                // by memory: the workspace, then arguments
-  std::vector<std::vector<bool>> marks_;
+  const MemoryUnits units_;
+  std::vector<std::vector<bool>> marks_;   // by memory, as far as any is
 };
 
 // Does nothing to shared memory, and tells of each access.
@@ -196,10 +180,10 @@ class Places : public ExecutionWatch {
   explicit Places(const Kernel& kernel)
       : kernel_(kernel), workspace_(static_cast<size_t>(kernel.workspace_bytes)) {}
 
-  // visit(buffer, access): whether to go on. Runs the group of what is a loop.
-  void run(void* const* arguments, int64_t group, const auto& visit) {
+  // visit(access): whether to go on. Runs the group of what is a loop.
+  void run(void* const* arguments, int64_t group, std::function<bool(const Access&)> visit) {
     stopped_ = false;
-    visit_ = [&](const Buffer& b, const Access& access) { return visit(b, access); };
+    visit_ = std::move(visit);
     const absl::flat_hash_map<const Stmt*, std::vector<int64_t>> groups = {
         {&kernel_.body.back(), {group}}};
     const lw_context context = {nullptr, nullptr, 1, workspace_.data(), nullptr};
@@ -210,7 +194,7 @@ class Places : public ExecutionWatch {
     const Buffer& b = kernel_.buffers[access.buffer];
     const bool inside = access.element >= 0 && access.element + access.count <= b.elements;
     if (!is_shared(b)) return inside;
-    if (inside && !stopped_) stopped_ = !visit_(b, access);
+    if (inside && !stopped_) stopped_ = !visit_(access);
     return false;
   }
   void begin_loop(const Stmt&) override {}
@@ -225,7 +209,7 @@ class Places : public ExecutionWatch {
  private:
   const Kernel& kernel_;
   std::vector<std::byte> workspace_;       // which what would be written is compared with
-  std::function<bool(const Buffer&, const Access&)> visit_;
+  std::function<bool(const Access&)> visit_;
   bool stopped_ = false;
 };
 
@@ -236,7 +220,7 @@ std::vector<int64_t> some_of(int64_t count, int64_t most) {
   return some;
 }
 
-void visit_stores(const std::vector<Stmt>& list, const auto& visit) {
+void visit_stores(std::span<const Stmt> list, const auto& visit) {
   for (const Stmt& s : list) {
     if (is_op(s, Op::kStore)) visit(s);
     visit_stores(s.body, visit);
@@ -252,13 +236,13 @@ absl::StatusOr<PartOfKernel> part_of(const Kernel& kernel, void* const* argument
   part.made.resize(static_cast<size_t>(kernel.arguments));
   std::vector<size_t> last(part.made.size(), kernel.body.size());  // who stores to an output last
   for (size_t i = 0; i < kernel.body.size(); ++i) {
-    visit_stores({kernel.body[i]}, [&](const Stmt& s) {
+    visit_stores({&kernel.body[i], 1}, [&](const Stmt& s) {
       const Buffer& b = kernel.buffers[s.buffer];
       if (b.scope == Scope::kArgument) last[static_cast<size_t>(b.slot)] = i;
     });
   }
   using Access = ExecutionWatch::Access;
-  SharedUnits needed(kernel);
+  Wanted wanted(kernel);
   for (size_t i = kernel.body.size(); i-- > 0;) {
     const Stmt& s = kernel.body[i];
     if (s.kind == Stmt::Kind::kInt) continue;
@@ -269,12 +253,10 @@ absl::StatusOr<PartOfKernel> part_of(const Kernel& kernel, void* const* argument
     }
     if (slice.kernel().body.empty()) continue;
     Places places(slice.kernel());
-    const auto stores_what_is_needed = [&](int64_t group) {
+    const auto stores_what_is_wanted = [&](int64_t group) {
       bool found = false;
-      places.run(arguments, group, [&](const Buffer& b, const Access& access) {
-        if (access.write) {
-          needed.each(b, access.element, access.count, [&](bool mark) { return !(found |= mark); });
-        }
+      places.run(arguments, group, [&](const Access& access) {
+        found = access.write && wanted.wants(access);
         return !found;
       });
       return found;
@@ -287,14 +269,15 @@ absl::StatusOr<PartOfKernel> part_of(const Kernel& kernel, void* const* argument
       for (int64_t g = 0; g < s.count; ++g) {
         const bool chosen = std::binary_search(some.begin(), some.end(), g);
         const bool is_last = i + 1 == kernel.body.size();
-        if (chosen || (!is_last && stores_what_is_needed(g))) groups.push_back(g);
+        if (chosen || (!is_last && stores_what_is_wanted(g))) groups.push_back(g);
       }
       part.groups[i] = groups;
     }
     for (const int64_t g : groups) {
-      places.run(arguments, g, [&](const Buffer& b, const Access& access) {
+      places.run(arguments, g, [&](const Access& access) {
+        const Buffer& b = kernel.buffers[access.buffer];
         if (!access.write) {
-          needed.each(b, access.element, access.count, [](auto&& mark) { return mark = true; });
+          wanted.want(access);
         } else if (b.scope == Scope::kArgument && last[static_cast<size_t>(b.slot)] == i) {
           for (int64_t e = 0; e < access.count; ++e) {
             part.made[static_cast<size_t>(b.slot)].push_back(access.element + e);

@@ -236,13 +236,14 @@ class Activation {
       return;
     }
     if (watch_ != nullptr) watch_->begin_loop(s);
-    const auto* some = run_.execution.groups;
-    const auto own = some == nullptr ? decltype(some->end()){} : some->find(&s);
-    const bool all = some == nullptr || own == some->end();
-    Sequence order(run_.execution.order, all ? s.count : std::ssize(own->second), 0);
+    const std::vector<int64_t>* some = nullptr;
+    if (const auto* groups = run_.execution.groups; groups != nullptr) {
+      if (const auto own = groups->find(&s); own != groups->end()) some = &own->second;
+    }
+    Sequence order(run_.execution.order, some == nullptr ? s.count : std::ssize(*some), 0);
     for (const int64_t i : order.next()) {
       if (watch_ != nullptr && watch_->stopped()) return;
-      run_iteration(&closure, all ? i : own->second[static_cast<size_t>(i)], 0);
+      run_iteration(&closure, some == nullptr ? i : (*some)[static_cast<size_t>(i)], 0);
     }
     if (watch_ != nullptr) watch_->end_loop();
   }

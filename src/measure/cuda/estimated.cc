@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -35,7 +36,7 @@ constexpr double kSpillFactor = 1.5;
 constexpr double kMostEmulated = 2e7, kMostWork = 2e8;
 constexpr int64_t kMostGroups = 4, kMostAccesses = 20'000'000;
 
-double work_of(const Kernel& kernel, const std::vector<Stmt>& list) {
+double work_of(const Kernel& kernel, std::span<const Stmt> list) {
   double work = 0;
   for (const Stmt& s : list) {
     switch (s.kind) {
@@ -65,7 +66,7 @@ double work_of(const Kernel& kernel, const PartOfKernel& part) {
     const Stmt& s = kernel.body[i];
     const double share = s.kind != Stmt::Kind::kFor ? 1
                          : static_cast<double>(part.groups[i].size()) / static_cast<double>(s.count);
-    work += share * work_of(kernel, {s});
+    work += share * work_of(kernel, {&s, 1});
   }
   return work;
 }
@@ -168,11 +169,12 @@ class Emulation {
     std::vector<Point> points;
     bool whole = true;
     int output = 0;
-    for (size_t slot = 0; slot < is_input_.size(); ++slot) {
+    const std::vector<int> tensors = arguments(program_);
+    for (size_t slot = 0; slot < tensors.size(); ++slot) {
       if (is_input_[slot]) continue;
       const std::vector<int64_t>& made = part.made[slot];
       const int64_t count = std::ssize(made), some = std::min(points_, count);
-      const Tensor& tensor = program_.tensors[arguments(program_)[slot]];
+      const Tensor& tensor = program_.tensors[tensors[slot]];
       whole = whole && count == bytes(tensor) / size_of(tensor.type);
       for (int64_t n = 0; n < some; ++n) {
         points.push_back({output, made[static_cast<size_t>(some == count ? n : rng.below(count))]});
