@@ -3,18 +3,18 @@
 
 #include <cstring>
 #include <memory>
-#include <sstream>
+#include <optional>
 
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loopwright/program.h"
-#include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/rng.h"
 #include "src/build/emulator/emulate.h"
 #include "src/expr/expr.h"
 #include "src/expr/reference/interpret.h"
-#include "src/lower/lower.h"
+#include "tests/kernels/opencl_draws.h"
 #include "tests/support/program.h"
 
 namespace lw {
@@ -130,34 +130,22 @@ TEST(Part, HasNoGroupTooFew) {
               HasSubstr("w[8], which was never written"));
 }
 
-std::vector<Data> data_of(const Program& program) {
-  std::vector<Data> data;
-  for (const int tensor : arguments(program)) {
-    const Tensor& t = program.tensors[tensor];
-    data.push_back(t.role == Role::kInput ? random_input(program, tensor, 1, false)
-                                          : Data{std::vector<std::byte>(bytes(t))});
-  }
-  return data;
-}
-
-void expect_made_as_whole(const Program& program, const Kernel& kernel, int64_t most) {
-  std::vector<Data> whole = data_of(program), some = data_of(program);
-  std::vector<void*> of_whole, of_some;
-  for (Data& d : whole) of_whole.push_back(d.bytes.data());
-  for (Data& d : some) of_some.push_back(d.bytes.data());
-  ASSERT_TRUE(emulate(kernel, of_whole.data()).ok());
-  const absl::StatusOr<PartOfKernel> part = part_of(kernel, of_some.data(), most);
+void expect_made_as_whole(const Program& program, const std::vector<Data>& in,
+                          const Kernel& kernel, int64_t most) {
+  CallMemory whole(in, result_bytes(program)), some(in, result_bytes(program));
+  ASSERT_TRUE(emulate(kernel, whole.pointers.data()).ok());
+  const absl::StatusOr<PartOfKernel> part = part_of(kernel, some.pointers.data(), most);
   ASSERT_TRUE(part.ok()) << part.status() << print(kernel);
-  const absl::Status ran = emulate(kernel, of_some.data(), {.groups = part->groups});
+  const absl::Status ran = emulate(kernel, some.pointers.data(), {.groups = part->groups});
   ASSERT_TRUE(ran.ok()) << ran << print(kernel);
-  for (size_t slot = 0; slot < whole.size(); ++slot) {
-    const Tensor& tensor = program.tensors[arguments(program)[slot]];
-    if (tensor.role == Role::kInput) continue;
+  const std::vector<int> tensors = arguments(program);
+  for (size_t slot = in.size(); slot < tensors.size(); ++slot) {
+    const Tensor& tensor = program.tensors[tensors[slot]];
     EXPECT_THAT(part->made[slot], testing::Not(IsEmpty()));
     const size_t size = static_cast<size_t>(size_of(tensor.type));
     for (const int64_t element : part->made[slot]) {
       const size_t at = static_cast<size_t>(element) * size;
-      ASSERT_EQ(std::memcmp(&whole[slot].bytes[at], &some[slot].bytes[at], size), 0)
+      ASSERT_EQ(std::memcmp(&whole.data[slot].bytes[at], &some.data[slot].bytes[at], size), 0)
           << tensor.name << "[" << element << "]\n" << print(kernel);
     }
   }
@@ -170,24 +158,21 @@ TEST(Part, MakesWhatTheWholeKernelMakes) {
   for (const char* words : {"softmax M=24 N=80", "layer_norm M=20 N=96", "row_sum M=8 N=3000",
                             "total_sum M=40 N=50", "norm M=24 N=24", "matmul M=24 N=40 K=512 T=bf16",
                             "conv2d H=10 W=10 CI=8 CO=8", "attention H=1 S=24 T=24 D=16"}) {
-    std::vector<std::string> split;
-    std::stringstream stream(words);
-    for (std::string word; stream >> word;) split.push_back(word);
-    const absl::StatusOr<Program> program = load_workload(split);
-    ASSERT_TRUE(program.ok()) << words << program.status();
+    const std::vector<std::string> split = absl::StrSplit(words, ' ');
+    const auto program = std::make_shared<const Program>(load_workload(split).value());
+    std::vector<Data> in;
+    for (const int tensor : arguments(*program)) {
+      const bool is_input = program->tensors[tensor].role == Role::kInput;
+      if (is_input) in.push_back(random_input(*program, tensor, 1, false));
+    }
     for (const char* name : {"nvidia_sm80", "nvidia_sm90a"}) {
-      const Nest start = make_nest(std::make_shared<const Program>(*program),
-                                   std::make_shared<const Target>(*find_target(name)), 1);
-      const std::vector<Sketch> space = make_space(start);
+      const DrawnSpace space(program, std::make_shared<const Target>(*find_target(name)));
       for (int64_t draw = 0; draw < setting("LW_DRAWS", 6); ++draw) {
-        const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
-        const absl::StatusOr<Sample> drawn = sample(start, sketch, rng);
-        const absl::StatusOr<Kernel> kernel =
-            drawn.ok() ? lower(drawn->nest) : absl::StatusOr<Kernel>(drawn.status());
-        if (!kernel.ok()) continue;
-        SCOPED_TRACE(to_text(drawn->trace));
-        several += kernel->body.size() > 1;
-        expect_made_as_whole(*program, *kernel, 1 + rng.below(3));
+        const std::optional<Scheduled> drawn = space.draw(rng);
+        ASSERT_TRUE(drawn.has_value()) << words;
+        SCOPED_TRACE(drawn->schedule);
+        several += drawn->kernel.body.size() > 1;
+        expect_made_as_whole(*program, in, drawn->kernel, 1 + rng.below(3));
       }
     }
   }

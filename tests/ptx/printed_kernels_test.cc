@@ -291,6 +291,12 @@ class Printed {
   PrintedTally tally_;
 };
 
+HeldProgram held_text(const char* text, Rng& rng, double most_operations) {
+  Program program = parse_program(text, "").value();
+  std::vector<Data> in = fitting_inputs(program, rng);
+  return held_program(text, std::move(program), std::move(in), most_operations).value();
+}
+
 std::shared_ptr<const Target> either_gpu(Rng& rng) {
   return std::make_shared<const Target>(
       *find_target(rng.below(2) == 0 ? "nvidia_sm80" : "nvidia_sm90a"));
@@ -323,12 +329,8 @@ TEST(PrintedKernels, ReadRowsForEachOther) {
   Printed printed("matrices");
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
   for (const char* text : kWholeMatrices) {
-    Program program = parse_program(text, "").value();
-    std::vector<Data> in = fitting_inputs(program, rng);
-    const std::optional<HeldProgram> held =
-        held_program(text, std::move(program), std::move(in));
-    ASSERT_TRUE(held.has_value());
-    for (int n = 0; n < 4; ++n) printed.hold(*held, either_gpu(rng), rng);
+    const HeldProgram held = held_text(text, rng, 2e6);
+    for (int n = 0; n < 4; ++n) printed.hold(held, either_gpu(rng), rng);
   }
   EXPECT_GT(printed.tally().rows, 0);
   EXPECT_GT(printed.tally().rings, 0);
@@ -339,12 +341,8 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
   const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
   for (const char* text : kWideProducts) {
-    Program program = parse_program(text, "").value();
-    std::vector<Data> in = fitting_inputs(program, rng);
-    const std::optional<HeldProgram> held =
-        held_program(text, std::move(program), std::move(in), 3e7);
-    ASSERT_TRUE(held.has_value());
-    for (int n = 0; n < 5; ++n) printed.hold(*held, target, rng);
+    const HeldProgram held = held_text(text, rng, 3e7);
+    for (int n = 0; n < 5; ++n) printed.hold(held, target, rng);
   }
   EXPECT_GT(printed.tally().wide, 0);
   EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
@@ -359,14 +357,10 @@ TEST(PrintedKernels, MultiplyInParts) {
   Printed printed(" parts");
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
   for (const char* text : kLongProducts) {
-    Program program = parse_program(text, "").value();
-    std::vector<Data> in = fitting_inputs(program, rng);
-    const std::optional<HeldProgram> held =
-        held_program(text, std::move(program), std::move(in), 1e8);
-    ASSERT_TRUE(held.has_value());
+    const HeldProgram held = held_text(text, rng, 1e8);
     for (int n = 0; n < 2; ++n) {
       for (const char* name : {"nvidia_sm80", "nvidia_sm90a"}) {
-        printed.hold(*held, std::make_shared<const Target>(*find_target(name)), rng);
+        printed.hold(held, std::make_shared<const Target>(*find_target(name)), rng);
       }
     }
   }
