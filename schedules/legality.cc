@@ -156,6 +156,23 @@ absl::Status check_place(const Nest& nest, const Readers& readers, int stage) {
   return absl::OkStatus();
 }
 
+// Copies of one tensor for several readers have numbers, by which of them there are.
+int copy_for_reader(const Nest& nest, std::string_view copy, std::string_view reader) {
+  const int stage = find_stage(nest, reader);
+  if (stage < 0) return -1;
+  for (const Stage::Copy& read : nest.stages[stage].copies) {
+    if (concat(nest.program->tensors[read.tensor].name, ".copy") == copy) return read.stage;
+  }
+  return -1;
+}
+
+int named_stage(const Nest& nest, std::string_view name) {
+  const size_t colon = name.find(':');
+  return colon == name.npos
+             ? find_stage(nest, name)
+             : copy_for_reader(nest, name.substr(0, colon), name.substr(colon + 1));
+}
+
 }  // namespace
 
 absl::Status expect(const Step& step, const Arity& arity) {
@@ -167,23 +184,6 @@ absl::Status expect(const Step& step, const Arity& arity) {
   }
   return infeasible(
       concat(step.kind->name, " does not take ", names, " names and ", numbers, " numbers"));
-}
-
-// Copies of one tensor for several readers have numbers, by which of them there are.
-static int copy_for_reader(const Nest& nest, std::string_view copy, std::string_view reader) {
-  const int stage = find_stage(nest, reader);
-  if (stage < 0) return -1;
-  for (const Stage::Copy& read : nest.stages[stage].copies) {
-    if (concat(nest.program->tensors[read.tensor].name, ".copy") == copy) return read.stage;
-  }
-  return -1;
-}
-
-static int named_stage(const Nest& nest, std::string_view name) {
-  const size_t colon = name.find(':');
-  return colon == name.npos
-             ? find_stage(nest, name)
-             : copy_for_reader(nest, name.substr(0, colon), name.substr(colon + 1));
 }
 
 absl::StatusOr<int> target_stage(const Nest& nest, const Step& step) {

@@ -2,7 +2,6 @@
 // of the same space, and how many schedules it judges a second; without a GPU.
 //   lw_gpu_published [--draws 20000] [--json]
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <map>
 
@@ -45,9 +44,12 @@ const std::vector<Published>& all_published() {
   return all;
 }
 
+using Key = std::vector<std::vector<int64_t>>;
+using Times = std::map<Key, double>;
+
 // The numbers that the trace has where the published one has some, step by step.
-std::vector<std::vector<int64_t>> key_of(const Trace& trace, const std::vector<Said>& steps) {
-  std::vector<std::vector<int64_t>> key;
+Key key_of(const Trace& trace, const std::vector<Said>& steps) {
+  Key key;
   for (const Said& said : steps) {
     const auto step = std::find_if(trace.begin(), trace.end(), [&](const Step& s) {
       return std::string_view(s.kind->name) == said.step;
@@ -59,9 +61,6 @@ std::vector<std::vector<int64_t>> key_of(const Trace& trace, const std::vector<S
   }
   return key;
 }
-
-using Key = std::vector<std::vector<int64_t>>;
-using Times = std::map<Key, double>;
 
 // 1: none is faster. 0: it is not there.
 int64_t place_of(const Times& times, const Key& key) {
