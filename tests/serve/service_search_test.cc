@@ -313,12 +313,13 @@ TEST_P(SearchServiceTest, TheEndOfAStudySaysWhatItsTimesAre) {
   EXPECT_EQ(events.back().time_kind(), v1::TIME_KIND_SIMULATED);
 }
 
-// An agent that wants no more listens all the same, however long its leases are and its work takes.
+// An agent that wants no more listens all the same, however long its leases are, before its work is
+// done: that takes a minute.
 TEST_P(SearchServiceTest, CancellingFreesADeviceThatHasAllItCanHold) {
   ServiceOptions options = quick();
   options.rules.ttl_ms = 600'000;
   Daemon daemon(url_, options);
-  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2,delay_ms=600000", /*slots=*/1);
+  NullAgent agent(daemon.server->address(), "a", "target=x86_avx2,delay_ms=60000", /*slots=*/1);
   const std::string name = create(daemon, study_request({32}, 8));
   EXPECT_TRUE(eventually([&] {
     return number(*daemon.database, "SELECT count(*) FROM jobs WHERE state = 'leased'") == 1;
@@ -327,7 +328,7 @@ TEST_P(SearchServiceTest, CancellingFreesADeviceThatHasAllItCanHold) {
   const std::string next = create(daemon, study_request({16}, 8));
   EXPECT_TRUE(eventually([&] {
     return number(*daemon.database, "SELECT count(*) FROM jobs WHERE state = 'leased'") == 1;
-  }));
+  }, /*patience_s=*/40));
   cancel(daemon, next);
 }
 
