@@ -244,6 +244,27 @@ bool add_address(const Expr& address, int64_t factor, std::vector<int64_t>& stri
   return affine;
 }
 
+Address address_of(const Nest& nest, const ExprNode& read, size_t axes, bool guarded) {
+  const Tensor& tensor = nest.program->tensors[read.index];
+  Address address{read.index, std::vector<int64_t>(axes, 0), true, guarded};
+  const size_t rank = tensor.shape.size();
+  int64_t stride = 1;
+  for (size_t d = rank; d-- > 0; stride *= tensor.shape[d]) {
+    if (!add_steps(read.args[d], stride, absl::MakeSpan(address.stride))) address.affine = false;
+  }
+  if (address.affine) return address;
+  // What its digits are the sum shows.
+  Expr sum = make_int(Type::kI64, 0);
+  stride = 1;
+  for (size_t d = rank; d-- > 0; stride *= tensor.shape[d]) {
+    sum = make_binary(ExprOp::kAdd, sum,
+                      make_binary(ExprOp::kMul, read.args[d], make_int(Type::kI64, stride)));
+  }
+  address.stride.assign(axes, 0);
+  address.affine = add_address(sum, 1, address.stride);
+  return address;
+}
+
 struct Walk {
   Visited plain, guarded;
 };
@@ -252,20 +273,7 @@ void add_addresses(const Nest& nest, const Expr& expr, size_t axes, bool guarded
                    std::vector<Address>& list) {
   if (!(guarded ? walk.guarded : walk.plain).first(expr)) return;
   guarded = guarded || expr->op == ExprOp::kPad || expr->op == ExprOp::kSelect;
-  if (expr->op == ExprOp::kRead) {
-    const Tensor& tensor = nest.program->tensors[expr->index];
-    Address read{expr->index, std::vector<int64_t>(axes, 0), true, guarded};
-    Expr address = make_int(Type::kI64, 0);
-    int64_t stride = 1;
-    for (size_t d = tensor.shape.size(); d-- > 0;) {
-      address = make_binary(ExprOp::kAdd, address,
-                            make_binary(ExprOp::kMul, expr->args[d],
-                                        make_int(Type::kI64, stride)));
-      stride *= tensor.shape[d];
-    }
-    read.affine = add_address(address, 1, read.stride);
-    list.push_back(std::move(read));
-  }
+  if (expr->op == ExprOp::kRead) list.push_back(address_of(nest, *expr, axes, guarded));
   for (const Expr& arg : expr->args) add_addresses(nest, arg, axes, guarded, walk, list);
 }
 
@@ -349,6 +357,16 @@ std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int lo
   Reads found;
   return box_of(reads_of(s, body, found), tensor, nest.program->tensors[tensor].shape,
                 axis_ranges(s, loop));
+}
+
+std::vector<int64_t> read_box(const Nest& nest, int stage, int tensor,
+                              const std::vector<int64_t>& extents) {
+  std::vector<Interval> ranges;
+  for (const int64_t extent : extents) ranges.push_back({0, extent - 1});
+  const Expr body = body_over_loops(nest, stage);
+  Reads found;
+  return box_of(reads_of(nest.stages[stage], body, found), tensor,
+                nest.program->tensors[tensor].shape, ranges);
 }
 
 int index_axis(const Nest& nest, int stage, int tensor, int dim) {

@@ -81,6 +81,9 @@ std::vector<int64_t> box_of(absl::Span<const ExprNode* const> reads, int tensor,
                             const std::vector<Interval>& axis_range);
 // What the stage's body reads of the tensor while the loops before position `loop` stand still.
 std::vector<int64_t> read_region(const Nest& nest, int stage, int tensor, int loop);
+// What it reads of the tensor at the first so many points of each of its axes.
+std::vector<int64_t> read_box(const Nest& nest, int stage, int tensor,
+                              const std::vector<int64_t>& extents);
 
 // The stage's axis that alone, with factor 1 and no offset, indexes dimension `dim` of every read
 // of `tensor`; -1 when there is none.

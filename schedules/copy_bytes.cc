@@ -12,18 +12,10 @@ namespace {
 
 constexpr int64_t kAlignment = 64;         // of buffers
 
-std::vector<int64_t> copy_box(const Nest& nest, int stage, const Stage& copy,
-                              const std::vector<int64_t>& extents) {
-  std::vector<Interval> ranges;
-  for (const int64_t extent : extents) ranges.push_back({0, extent - 1});
-  const Expr body = body_over_loops(nest, stage);
-  return box_of(reads_in(body), copy.copy_of, nest.program->tensors[copy.copy_of].shape, ranges);
-}
-
 int64_t copy_bytes(const Nest& nest, int stage, const Stage& copy,
                    const std::vector<int64_t>& extents) {
   const Tensor& tensor = nest.program->tensors[copy.copy_of];
-  const std::vector<int64_t> box = copy_box(nest, stage, copy, extents);
+  const std::vector<int64_t> box = read_box(nest, stage, copy.copy_of, extents);
   int64_t bytes = copy.wide ? size_of(Type::kF32) : size_of(tensor.type);
   for (const int64_t n : box) bytes *= n;
   if (copy.pad > 0 && !box.empty()) {
@@ -58,7 +50,7 @@ int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
 }
 
 std::vector<int64_t> group_copy_box(const Nest& nest, int stage, const Stage& copy) {
-  return copy_box(nest, stage, copy, group_extents(nest.stages[stage], copy));
+  return read_box(nest, stage, copy.copy_of, group_extents(nest.stages[stage], copy));
 }
 
 int64_t copies_bytes(const Nest& nest, int host, bool shared) {
