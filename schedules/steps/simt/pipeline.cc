@@ -26,12 +26,7 @@ bool takes_turns(const Nest& nest, int stage, const Stage& copy) {
          trips(s, at) > 1;
 }
 
-absl::Status apply_pipeline(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
-  const int64_t slots = step.numbers[0];
-  if (slots < 1 || slots > most_slots(nest)) return infeasible(concat(slots, " slots"));
-  if (slots == 1) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
+absl::Status give_slots(Nest& nest, int stage, int64_t slots) {
   bool any = false;
   for (Stage& copy : nest.stages) {
     if (!takes_turns(nest, stage, copy)) continue;
@@ -46,10 +41,22 @@ absl::Status apply_pipeline(Nest& nest, const Step& step) {
   return check_legal(nest, stage);
 }
 
+absl::Status apply_pipeline(Nest& nest, const Step& step) {
+  RETURN_IF_ERROR(expect(step, {1, 1, 1, 1}));
+  const int64_t slots = step.numbers[0];
+  if (slots < 1 || slots > most_slots(nest)) return infeasible(concat(slots, " slots"));
+  if (slots == 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int stage, target_stage(nest, step));
+  return give_slots(nest, stage, slots);
+}
+
 std::vector<Decision> pipeline_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain = {{1}};
-  for (int64_t slots = 2; slots <= most_slots(nest); ++slots) {
-    if (applies(nest, step, {slots})) domain.push_back({slots});
+  const absl::StatusOr<int> stage = target_stage(nest, step);
+  Nest next = nest;
+  for (int64_t slots = 2; stage.ok() && slots <= most_slots(nest); ++slots) {
+    if (!give_slots(next, *stage, slots).ok()) break;  // more take more
+    domain.push_back({slots});
   }
   return domain;
 }

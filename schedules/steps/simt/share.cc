@@ -144,14 +144,17 @@ std::vector<Decision> share_domain(const Nest& nest, const Step& step) {
   if (!copy.ok() || nest.stages[*copy].place != Place::kAt) return {{0}};
   const SimtTarget& target = simt(*nest.target);
   const int host = nest.stages[*copy].host;
-  if (!group_holds(nest, step, 1, host)) return {{0}};
   std::vector<Decision> domain;
   if (is_multiplied(nest, nest.stages[*copy])) {
-    for (const int64_t way : {kBoxed, kSwizzled}) {
-      if (group_holds(nest, step, way, host)) domain.push_back({way});
-    }
+    const bool boxed = group_holds(nest, step, kBoxed, host);
+    if (boxed) domain.push_back({kBoxed});
+    // They lie alike.
+    const bool swizzled = boxed ? check_ends(nest, nest.stages[*copy]).ok()
+                                : group_holds(nest, step, kSwizzled, host);
+    if (swizzled) domain.push_back({kSwizzled});
     return domain;
   }
+  if (!group_holds(nest, step, 1, host)) return {{0}};
   if (copies_bytes(nest, host, false) <= kPrivateRegisters * target.register_bytes) {
     domain.push_back({0});
   }

@@ -175,11 +175,11 @@ std::vector<Decision> wide_tile_domain(const Nest& nest, const Step& step) {
   if (!sides.ok()) return domain;
   const int64_t all = range_of(nest.stages[sides->of.stage], sides->of.position[1]);
   for (int64_t fours = 1; fours <= kMostFours; ++fours) {
-    for (int64_t eights = 1; 8 * eights <= kWideColumns; ++eights) {
-      const int64_t odd = eights % 3 == 0 ? eights / 3 : eights;
-      const bool ladder = (odd & (odd - 1)) == 0 || all % (8 * eights) == 0;
-      if (ladder && check_numbers(nest, *sides, fours, 8 * eights).ok()) {
-        domain.push_back({fours, 8 * eights});
+    for (int64_t columns = sides->columns; columns <= kWideColumns; columns += sides->columns) {
+      const int64_t odd = columns % 3 == 0 ? columns / 3 : columns;
+      const bool ladder = (odd & (odd - 1)) == 0 || all % columns == 0;
+      if (ladder && check_numbers(nest, *sides, fours, columns).ok()) {
+        domain.push_back({fours, columns});
       }
     }
   }
