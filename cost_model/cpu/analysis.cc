@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/container/inlined_vector.h"
 #include "src/base/check.h"
 #include "src/expr/expr.h"
 
@@ -13,13 +14,15 @@ namespace lw {
 namespace cost {
 namespace {
 
+using Box = absl::InlinedVector<double, 8>;  // points of each axis
+
 bool runs(const Stage& stage) {
   return stage.place != Place::kInlined && stage.place != Place::kEpilogue;
 }
 
 // Grows `box` (dims of `tensor`) to what `reader` reads of it where its axes span `reader_box`.
 void include_reads(const Nest& nest, const StageCost& reader, int tensor, const double* reader_box,
-                   std::vector<double>& box) {
+                   Box& box) {
   const Tensor& t = nest.program->tensors[tensor];
   for (size_t d = 0; d < t.shape.size(); ++d) {
     const double whole = static_cast<double>(t.shape[d]);
@@ -46,12 +49,12 @@ bool within(const Analysis& analysis, int cost, int host) {
 }
 
 // Of a stage that is dealt along an axis of the host's.
-std::vector<double> dealt_region(const Nest& nest, const Analysis& analysis, const StageCost& cost,
-                                 int position, bool of_one) {
+Box dealt_region(const Nest& nest, const Analysis& analysis, const StageCost& cost, int position,
+                 bool of_one) {
   const Stage& stage = nest.stages[cost.stage];
   const StageCost& host = analysis.stages[cost.host];
   const double* at = of_one ? host.share_at(position) : host.box_at(position);
-  std::vector<double> axes;
+  Box axes;
   for (const NestAxis& axis : stage.axes) axes.push_back(static_cast<double>(axis.extent));
   axes[stage.along] = at[dealt_axis(nest, stage)];
   return axes;
@@ -59,14 +62,14 @@ std::vector<double> dealt_region(const Nest& nest, const Analysis& analysis, con
 
 // Extents of the stage's axes that one iteration at `position` of the host's chain needs, of all
 // threads or of one.
-std::vector<double> region(const Nest& nest, const Analysis& analysis, const StageCost& cost,
-                           int position, bool of_one) {
+Box region(const Nest& nest, const Analysis& analysis, const StageCost& cost, int position,
+           bool of_one) {
   const Stage& stage = nest.stages[cost.stage];
   if (stage.along >= 0) return dealt_region(nest, analysis, cost, position, of_one);
-  std::vector<int> tensors = {stage.copy_of >= 0 ? stage.copy_of : stage.tensor};
+  absl::InlinedVector<int, 4> tensors = {stage.copy_of >= 0 ? stage.copy_of : stage.tensor};
   for (int e : stage.epilogue) tensors.push_back(nest.stages[e].tensor);
   const size_t rank = nest.program->tensors[tensors[0]].shape.size();
-  std::vector<double> box(rank, 1);
+  Box box(rank, 1);
   for (int r = 0; r < static_cast<int>(analysis.stages.size()); ++r) {
     const StageCost& reader = analysis.stages[r];
     if (&reader == &cost || !within(analysis, r, cost.host) || reader.end < position) continue;
@@ -77,7 +80,7 @@ std::vector<double> region(const Nest& nest, const Analysis& analysis, const Sta
         include_reads(nest, reader, tensor, at, box);
     }
   }
-  std::vector<double> axes;
+  Box axes;
   for (size_t a = 0; a < stage.axes.size(); ++a) {
     const double whole = static_cast<double>(stage.axes[a].extent);
     const bool spatial = a < rank && runs_along(stage, a) && !stage.axes[a].reduction;
@@ -87,7 +90,7 @@ std::vector<double> region(const Nest& nest, const Analysis& analysis, const Sta
 }
 
 // The stage's own loops: trips, and the boxes inside them.
-void add_own_loops(const Stage& stage, std::vector<double> box, StageCost& cost) {
+void add_own_loops(const Stage& stage, Box box, StageCost& cost) {
   for (const Loop& loop : stage.loops) {
     double trips = 1;
     for (const LoopPart& part : loop.parts) {
@@ -131,7 +134,7 @@ void find_share(const Nest& nest, const Analysis& analysis, StageCost& cost) {
   const size_t axes = static_cast<size_t>(cost.axes());
   if (cost.parallel < cost.depth) {        // a host's loop
     for (int p = 0; p <= cost.depth; ++p) {
-      const std::vector<double> box = region(nest, analysis, cost, p, /*of_one=*/true);
+      const Box box = region(nest, analysis, cost, p, /*of_one=*/true);
       std::copy(box.begin(), box.end(), cost.share.begin() + static_cast<long>(p * axes));
     }
     return;
@@ -159,7 +162,7 @@ void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& co
   cost.stage = s;
   cost.timed = stage.place != Place::kPrepack;
   cost.body = make_body(nest, s);
-  std::vector<double> box;
+  Box box;
   if (stage.place == Place::kAt) {
     cost.host = cost_of[stage.host];
     const StageCost& host = analysis.stages[cost.host];
@@ -171,7 +174,7 @@ void add_stage(const Nest& nest, int s, Analysis& analysis, std::vector<int>& co
     }
   } else {
     for (const NestAxis& axis : stage.axes) box.push_back(static_cast<double>(axis.extent));
-    cost.box = box;
+    cost.box.assign(box.begin(), box.end());
   }
   cost.end = cost.depth + static_cast<int>(stage.loops.size());
   cost.run = cost.depth + run_begin(stage);

@@ -288,6 +288,7 @@ double result_stride(const Nest& nest, const Analysis& analysis, const StageCost
 void find_arrays(const Nest& nest, Analysis& analysis) {
   for (StageCost& cost : analysis.stages) {
     const Stage& stage = nest.stages[cost.stage];
+    cost.arrays.reserve(cost.body.accesses.size() + 1);
     for (const Access& access : cost.body.accesses) {
       const Tensor& t = nest.program->tensors[access.tensor];
       const Storage storage = storage_read(nest, analysis, cost, access);

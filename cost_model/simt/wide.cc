@@ -16,8 +16,9 @@ absl::InlinedVector<int64_t, 128> pieces(const Neighbours& neighbours, double by
     double rest = lane, offset = 0;
     for (size_t p = neighbours.parts.size(); p-- > 0;) {
       const Neighbours::Part& part = neighbours.parts[p];
-      offset += std::fmod(rest, part.count) * part.stride_bytes;
-      rest = std::floor(rest / part.count);
+      const double turns = std::floor(rest / part.count);
+      offset += (rest - turns * part.count) * part.stride_bytes;
+      rest = turns;
     }
     const int64_t first = static_cast<int64_t>(std::floor(offset / size)),
                   last = static_cast<int64_t>(std::floor((offset + bytes - 1) / size));
