@@ -15,6 +15,7 @@
 #include "src/measure/cuda/cuda_call.h"
 #include "src/measure/cuda/cuda_device.h"
 #include "src/measure/cuda/cuda_devices.h"
+#include "src/measure/cuda/cuda_report.h"
 #include "src/measure/cuda/cuda_target.h"
 #include "src/measure/exec/exec_device.h"
 #include "src/measure/local.h"
@@ -63,14 +64,14 @@ constexpr struct {
   // Null: it is no driver's.
   absl::StatusOr<std::unique_ptr<DrivenKernel>> (*call)(const Target& target,
                                                         const Artifact& artifact);
-  // Null: there is nothing to measure of it.
+  // Null: it is simulated.
   absl::StatusOr<DrivenReport> (*probe)(const Target& target);
 } kDrivers[] = {
     {kNpuArchitecture,
      [](const Target&) -> absl::StatusOr<DeviceDriver> { return npu_driver(); }, simulate_npu,
      nullptr, nullptr},
     {kOpenClArchitecture, opencl_driver, nullptr, open_opencl_kernel, report_opencl},
-    {kNvidiaArchitecture, cuda_driver, nullptr, open_cuda_kernel, nullptr},
+    {kNvidiaArchitecture, cuda_driver, nullptr, open_cuda_kernel, report_cuda},
 };
 
 auto find_row(const Target& target) {
@@ -146,9 +147,8 @@ absl::StatusOr<int> driven_units(const Target& target) {
 absl::StatusOr<DrivenReport> probe_driven(const Target& target) {
   RETURN_IF_ERROR(check_driven(target));
   const auto row = find_row(target);
-  if (row->probe != nullptr) return row->probe(target);
-  return absl::UnimplementedError(concat("of devices of family '", target.architecture,
-                                         "' nothing is measured: their driver says what they do"));
+  CHECK(row->probe != nullptr);
+  return row->probe(target);
 }
 
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,

@@ -59,19 +59,9 @@ struct DrivenMachine {
 };
 absl::StatusOr<std::vector<DrivenMachine>> driven_machines();
 // What such a machine does at most, measured for some two seconds and kept: from now on its target has
-// constants of that. Errors as check_driven; kUnavailable: its driver did not survive it;
-// kUnimplemented: of such machines nothing is measured.
-struct DrivenReport {
-  struct Figure {
-    std::string what;                      // "copy, vectors of 4"
-    double value = 0;
-    std::string unit;
-  };
-  std::string device, driver;
-  std::vector<Figure> figures;
-  double took_s = 0;
-  std::string problem;                     // why it is not kept; "": it is
-};
+// constants of that; or, where that says enough, what its driver says of it. Errors as check_driven;
+// kUnavailable: its driver did not survive it.
+// REQUIRES: !is_simulated(target).
 absl::StatusOr<DrivenReport> probe_driven(const Target& target);
 // One call, watched. REQUIRES: is_simulated(target); the artifact is for it. kInvalidArgument: it is
 // none that the machine takes; kDataLoss: it does not end.

@@ -82,6 +82,28 @@ TEST_F(CliTest, DoctorMeasuresADriversDevice) {
   for (const char* name : {"LOOPWRIGHT_OPENCL", "LW_FAKE_OPENCL", "XDG_STATE_HOME"}) unsetenv(name);
 }
 
+TEST_F(CliTest, DoctorSaysWhatAGpusDriverDoes) {
+  setenv("LOOPWRIGHT_CUDA", LW_BINARY_DIR "/libfake_cuda.so", 1);
+  setenv("LOOPWRIGHT_NVML", LW_BINARY_DIR "/libfake_cuda.so", 1);
+  const json report = cli("doctor --target cuda:0 --json").json();
+  EXPECT_EQ(report["device"], "NVIDIA Fake");
+  EXPECT_EQ(report["driver"], "CUDA 12.4, 550.54.15");
+  EXPECT_EQ(report["facts"]["compute capability"], "9.0");
+  EXPECT_EQ(report["facts"]["clocks held by"], "its power limit");
+  EXPECT_FALSE(report.contains("kept")) << "nothing was measured";
+  const auto clock = std::find_if(report["figures"].begin(), report["figures"].end(),
+                                  [](const json& one) { return one["what"] == "clock, now"; });
+  ASSERT_NE(clock, report["figures"].end());
+  EXPECT_EQ((*clock)["value"], 1755);
+  EXPECT_TRUE(contains(cli("doctor --target nvidia_sm90a").out, "NVIDIA Fake"));
+  setenv("LOOPWRIGHT_NVML", "/nowhere", 1);
+  EXPECT_TRUE(contains(cli("doctor --target cuda:0").out, "libnvidia-ml.so.1 is not there"));
+  setenv("LOOPWRIGHT_CUDA", "/nowhere", 1);
+  EXPECT_TRUE(contains(cli("doctor --target cuda:0").err, "no CUDA here"));
+  unsetenv("LOOPWRIGHT_CUDA");
+  unsetenv("LOOPWRIGHT_NVML");
+}
+
 TEST_F(CliTest, TargetsAreReadFromFiles) {
   const json shown = cli("targets x86_avx2 --json").json();
   write("mine.json", shown.dump());

@@ -10,6 +10,7 @@
 #include "src/measure/cuda/cuda_api.h"
 #include "src/measure/cuda/cuda_call.h"
 #include "src/measure/cuda/cuda_devices.h"
+#include "src/measure/cuda/nvml.h"
 #include "src/measure/cuda/cuda_target.h"
 #include "tests/measure/cuda_fixture.h"
 
@@ -165,6 +166,14 @@ TEST_F(CudaDeviceTest, ItIsATargetWithWhatItsDriverSays) {
     EXPECT_THAT(std::string(check_driven(code).message()),
                 HasSubstr("no CUDA device here has sm_90a, which kernels for nvidia_sm90a need"));
   }
+}
+
+TEST_F(CudaDeviceTest, ReasonsForLowClocksAreWords) {
+  EXPECT_EQ(Nvml::held_by(0), "");
+  EXPECT_EQ(Nvml::held_by(1), "");         // it is idle
+  EXPECT_EQ(Nvml::held_by(4), "its power limit");
+  EXPECT_EQ(Nvml::held_by(0x4 | 0x60), "its power limit, its heat");
+  EXPECT_EQ(Nvml::held_by(0x102), "clocks that were set");
 }
 
 TEST_F(CudaDeviceTest, KernelsAreMeasuredAndItsClocksNoted) {

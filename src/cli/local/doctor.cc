@@ -44,11 +44,22 @@ absl::StatusOr<int> run_driven(const Target& target, const Output& output) {
     table.rows.push_back({figure.what, number(figure.value), figure.unit});
     absl::StrAppendFormat(&text, "  %-24s %10s %s\n", figure.what, number(figure.value), figure.unit);
   }
-  absl::StrAppendFormat(&text, "  measured in %.1f s, ", report->took_s);
-  text += report->problem.empty() ? "and kept: `targets` and searches have constants of it\n"
-                                  : concat("but not kept: ", report->problem, "\n");
-  emit(output, {{"device", report->device}, {"driver", report->driver}, {"figures", figures},
-                {"took_s", report->took_s}, {"kept", report->problem.empty()}}, table, text);
+  Json facts = Json::object();
+  for (const auto& [what, said] : report->facts) {
+    facts[what] = said;
+    table.rows.push_back({what, said, ""});
+    absl::StrAppendFormat(&text, "  %-24s %s\n", what, said);
+  }
+  Json json = {{"device", report->device}, {"driver", report->driver}, {"figures", figures},
+               {"facts", facts}};
+  if (report->took_s > 0) {
+    json["took_s"] = report->took_s;
+    json["kept"] = report->problem.empty();
+    absl::StrAppendFormat(&text, "  measured in %.1f s, ", report->took_s);
+    text += report->problem.empty() ? "and kept: `targets` and searches have constants of it\n"
+                                    : concat("but not kept: ", report->problem, "\n");
+  }
+  emit(output, json, table, text);
   return kDone;
 }
 
@@ -69,7 +80,7 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
 
 Action declare_doctor(CliArguments app) {
   auto options = std::make_shared<DoctorOptions>();
-  app.add_option("--target", options->target, "whose instructions to measure with; opencl:NUMBER or opencl:NAME: which of a driver's devices")
+  app.add_option("--target", options->target, "whose instructions to measure with; opencl:NUMBER, opencl:NAME, cuda:NUMBER or cuda:NAME: which of a driver's devices")
       .capture_default_str();
   app.add_flag("--quick", options->quick, "about a second");
   add_output(app, &options->output);

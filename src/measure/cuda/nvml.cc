@@ -87,6 +87,23 @@ double Nvml::power_limit_w() const {
   return ask != nullptr && ask(device_, &milliwatts) == kNvmlSuccess ? milliwatts * 1e-3 : 0;
 }
 
+// Bits and meanings: NVIDIA's documentation of nvmlClocksEventReasons.
+std::string Nvml::held_by(uint64_t throttle_reasons) {
+  constexpr struct {
+    uint64_t bits;
+    const char* words;
+  } kReasons[] = {{0x2 | 0x100, "clocks that were set"},  {0x4, "its power limit"},
+                  {0x10, "the slowest of its group"},     {0x20 | 0x40, "its heat"},
+                  {0x80, "the machine's power supply"},   {0x8, "a slowdown of the hardware's"}};
+  std::string words;
+  for (const auto& reason : kReasons) {
+    if ((throttle_reasons & reason.bits) == 0) continue;
+    words += words.empty() ? "" : ", ";
+    words += reason.words;
+  }
+  return words;
+}
+
 Nvml::State Nvml::state() const {
   State state;
   unsigned value = 0;

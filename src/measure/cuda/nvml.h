@@ -34,6 +34,8 @@ class Nvml {
     uint64_t throttle_reasons = 0;         // bits, nvmlClocksEventReasons; 1: it is idle
   };
   State state() const;
+  // What keeps its clocks low, in words: "its power limit, its heat"; "": nothing.
+  static std::string held_by(uint64_t throttle_reasons);
 
  private:
   struct Functions;
