@@ -195,18 +195,19 @@ class EntryText {
   // Rounded down: of a dividend that is raised to be no less than 0.
   std::string quotient_of(const Stmt& s, const IntegerRanges::Bounds& dividend) {
     const bool quotient = s.int_op == Stmt::IntOp::kDiv;
-    const char* const op = quotient ? "div" : "rem";
     const int64_t by = raised_by(dividend, s.divisor);
     std::string result;
     if (dividend.hi + by <= UINT32_MAX) {
       Affine raised = s.a;
       raised.constant += by;
-      result = word_op(concat(op, ".u32"), addresses_.value(raised), s.divisor);
+      const std::string word = addresses_.value(raised);
+      result = quotient ? ptx_quotient(code_, word, dividend.hi + by, s.divisor)
+                        : ptx_remainder(code_, word, dividend.hi + by, s.divisor);
     } else {
       const std::string wide = code_.wide(), divided = code_.wide();
       const PtxPlace sum = addresses_.place("0", true, s.a, 1);
       code_.line("add.s64 ", wide, ", ", sum.base, ", ", sum.bytes + by);
-      code_.line(op, ".u64 ", divided, ", ", wide, ", ", s.divisor);
+      code_.line(quotient ? "div.u64 " : "rem.u64 ", divided, ", ", wide, ", ", s.divisor);
       result = code_.word();
       code_.line("cvt.u32.u64 ", result, ", ", divided);
     }

@@ -1,5 +1,6 @@
 #include "src/build/simt/ptx/ptx_values.h"
 
+#include <bit>
 #include <cstdint>
 
 #include "absl/strings/str_format.h"
@@ -262,6 +263,28 @@ std::string ptx_dot(PtxCode& code, Type a_type, Type b_type, const std::string& 
   const std::string result = code.word();
   code.line("dp4a", word(a_type), word(b_type), " ", result, ", ", a, ", ", b, ", ", sum);
   return result;
+}
+
+// ptxas divides by a constant as by any number, by way of a reciprocal: some 15 instructions. The
+// high half of a product is the quotient: of a in 31 bits and 2^(31 + bits) / by, rounded up, whose
+// error times a is then below 2^(31 + bits).
+std::string ptx_quotient(PtxCode& code, const std::string& a, int64_t most, int64_t by) {
+  const auto divisor = static_cast<uint64_t>(by);
+  const int bits = std::bit_width(divisor - 1);
+  if (std::has_single_bit(divisor)) return ptx_do(code, Type::kI32, "shr.u32", {a, concat(bits)});
+  if (most > INT32_MAX) return ptx_do(code, Type::kI32, "div.u32", {a, concat(by)});
+  const uint64_t inverse = ((uint64_t{1} << (31 + bits)) + divisor - 1) / divisor;
+  const std::string high = ptx_do(code, Type::kI32, "mul.hi.u32", {a, concat(inverse)});
+  return ptx_do(code, Type::kI32, "shr.u32", {high, concat(bits - 1)});
+}
+
+std::string ptx_remainder(PtxCode& code, const std::string& a, int64_t most, int64_t by) {
+  if (std::has_single_bit(static_cast<uint64_t>(by))) {
+    return ptx_do(code, Type::kI32, "and.b32", {a, concat(by - 1)});
+  }
+  if (most > INT32_MAX) return ptx_do(code, Type::kI32, "rem.u32", {a, concat(by)});
+  const std::string quotient = ptx_quotient(code, a, most, by);
+  return ptx_do(code, Type::kI32, "mad.lo.s32", {quotient, concat(-by), a});
 }
 
 }  // namespace lw

@@ -23,6 +23,9 @@ std::string ptx_cast(PtxCode& code, Type to, Type from, const std::string& a);
 // The sum and the products of two words' bytes. `a_type`, `b_type`: theirs.
 std::string ptx_dot(PtxCode& code, Type a_type, Type b_type, const std::string& a,
                     const std::string& b, const std::string& sum);
+// Of a word without a sign that is at most `most`, by a constant.
+std::string ptx_quotient(PtxCode& code, const std::string& a, int64_t most, int64_t by);
+std::string ptx_remainder(PtxCode& code, const std::string& a, int64_t most, int64_t by);
 // A constant of the type in a register.
 std::string ptx_constant(PtxCode& code, Type type, double number, int64_t integer);
 
