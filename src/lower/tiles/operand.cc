@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "schedules/dot.h"
 #include "src/lower/statements.h"
 
 namespace lw::lowering {
@@ -12,6 +13,8 @@ Operand::Operand(Frame& f, const MatrixShape& shape, const Expr& factor, int sid
       evaluator_(f.e, f.s, f.vars), rows_{evaluator_, evaluator_} {
   for (Evaluator* evaluator : {&evaluator_, &rows_[0], &rows_[1]}) {
     if (factor->op == ExprOp::kRead) evaluator->memory().keep_raw(true);
+    // Beyond the end of its own axis it makes results that are not stored; of k, see part_of().
+    if (!is_wide(f.e.nest, f.stage)) evaluator->leave_beyond();
   }
   tile_.axes = f.axes;
   tile_.offset.assign(f.axes.size(), 0);
@@ -50,7 +53,8 @@ std::vector<int> Operand::from_rows(int64_t at, int64_t step, bool across) {
   elsewhere_[across] = true;
   const int size = size_of(type_);
   const bool halves = shape_.parts() == 2 && shape_.pack * size == kMatrixPartBytes;
-  if (factor_->op != ExprOp::kRead || !halves || (across && size != 2)) return {};
+  const bool ends = !tile_.axes[k_].limits.empty();
+  if (factor_->op != ExprOp::kRead || !halves || (across && size != 2) || ends) return {};
   Row row = moved(tile_, at, step);
   const int along = across ? axis_ : k_, other = across ? k_ : axis_;
   const int lanes = static_cast<int>(kMatrixRowBytes) / size;

@@ -274,11 +274,18 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
   const Tensor& tensor = e_.tensor(t);
   std::vector<Index> indices;
   Truth rows{true, {}}, lanes{true, {}};   // the bounds that all lanes share, and the others
+  const bool unasked = in_bounds == nullptr && !beyond_is_zero_;
   const auto bound = [&](const Index& index, int64_t extent) {
+    const Index last = make_index(e_, affine(extent - 1), 0, 1), left = add(last, index, -1);
+    if (index.uniform() && unasked) {
+      for (const Index& i : {index, left}) {
+        if (i.range.lo < 0 && !known_at_least_zero(e_, i.base)) rows.known = std::nullopt;
+      }
+      return;
+    }
     Truth& of = index.uniform() ? rows : lanes;
     of = both(r, of, at_least_zero(r, index, point.chunk.lanes));
-    const Index last = make_index(e_, affine(extent - 1), 0, 1);
-    of = both(r, of, at_least_zero(r, add(last, index, -1), point.chunk.lanes));
+    of = both(r, of, at_least_zero(r, left, point.chunk.lanes));
   };
   for (size_t d = 0; d < expr->args.size(); ++d) {
     Index i = index(expr->args[d], point);
@@ -310,7 +317,7 @@ Value Evaluator::read(const Expr& expr, const Point& point, Truth* in_bounds) {
       local[d] = make_index(e_, e_.clamp(local[d].base, storage.shape[d]), 0, 1);
   }
   const Value value = read_inside(storage, expr, local, lanes, rows.known.has_value(), point);
-  return rows.known ? value : r.select(rows.value, value, r.zero_like(value));
+  return rows.known || unasked ? value : r.select(rows.value, value, r.zero_like(value));
 }
 
 // A read of which only single lanes may be outside. `settled`: its address is not a clamped one.

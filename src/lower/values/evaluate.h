@@ -44,6 +44,8 @@ class Evaluator {
   void overlay(int tensor, Value value) { overlay_[tensor] = value; }
   // Points around one at which loads of a vector may be made together.
   void set_tile(const std::vector<Point>* points) { tile_ = points; }
+  // Reads at points that do not exist may yield any element that does, not zero: nobody looks.
+  void leave_beyond() { beyond_is_zero_ = false; }
 
  private:
   using Key = std::vector<int64_t>;        // of an expression's value at a point
@@ -76,6 +78,7 @@ class Evaluator {
   Memory memory_;
   Slides slides_;
   const std::vector<Point>* tile_ = nullptr;
+  bool beyond_is_zero_ = true;
   absl::flat_hash_map<Key, Value> cache_;
   absl::flat_hash_map<Key, Truth> truths_;
   absl::flat_hash_map<Key, Index> indices_;
