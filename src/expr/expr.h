@@ -80,6 +80,14 @@ Expr make_binary(ExprOp op, Expr a, Expr b);
 Expr make_unary(ExprOp op, Expr a);
 
 inline bool is_const(const Expr& e) { return e->op == ExprOp::kConst; }
+// Whether it takes more than an instruction or two, which look at an argument more than once.
+inline bool is_function(ExprOp op) {
+  switch (op) {
+    case ExprOp::kExp: case ExprOp::kLog: case ExprOp::kSqrt: case ExprOp::kRsqrt:
+    case ExprOp::kTanh: case ExprOp::kErf: case ExprOp::kSigmoid: case ExprOp::kPow: return true;
+    default: return false;
+  }
+}
 // Whether each index of the read is the axis of that number.
 bool reads_own_point(const ExprNode& read);
 

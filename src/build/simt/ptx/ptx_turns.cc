@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "src/expr/expr.h"
 #include "src/kernel/ops.h"
 
 namespace lw {
@@ -12,14 +13,8 @@ namespace {
 // Lanes that are under way at once: as many as hide what an instruction takes.
 constexpr int kAtOnce = 16;
 
-// What is more than an instruction or two, and looks at its argument more than once.
-bool is_function(const Stmt& s) {
-  if (!is_op(s, Op::kUnary)) return is_op(s, Op::kBinary) && s.expr_op == ExprOp::kPow;
-  switch (s.expr_op) {
-    case ExprOp::kExp: case ExprOp::kLog: case ExprOp::kSqrt: case ExprOp::kRsqrt:
-    case ExprOp::kTanh: case ExprOp::kErf: case ExprOp::kSigmoid: return true;
-    default: return false;
-  }
+bool applies_function(const Stmt& s) {
+  return (is_op(s, Op::kUnary) || is_op(s, Op::kBinary)) && is_function(s.expr_op);
 }
 
 bool is_plain(const Stmt& s) { return s.kind == Stmt::Kind::kOp || s.kind == Stmt::Kind::kInt; }
@@ -45,7 +40,7 @@ std::vector<Section> sections_of(const std::vector<Stmt>& list) {
     if (!open) sections.push_back({i});
     open = !is_op(s, Op::kStore);
     Section& section = sections.back();
-    section.function = section.function || is_function(s);
+    section.function = section.function || applies_function(s);
     visit_read(s, [&](int reg) {
       if (!own.contains(reg)) section.reads.insert(reg);
     });
@@ -60,7 +55,7 @@ std::vector<Section> sections_of(const std::vector<Stmt>& list) {
 PtxTurns::PtxTurns(const Kernel& kernel, PtxCode* code, PtxLanes* lanes,
                    const std::vector<Stmt>& list)
     : kernel_(kernel), code_(*code), lanes_(*lanes), list_(list) {
-  if (std::none_of(list.begin(), list.end(), is_function)) return;
+  if (std::none_of(list.begin(), list.end(), applies_function)) return;
   const std::vector<Section> sections = sections_of(list);
   std::map<int, int> readers;
   for (const Section& section : sections) {
