@@ -15,6 +15,7 @@
 #include "cost_model/simt/once.h"
 #include "cost_model/simt/registers.h"
 #include "cost_model/simt/together.h"
+#include "cost_model/simt/where.h"
 #include "schedules/targets/matrix_shape.h"
 #include "schedules/targets/simt/simt_target.h"
 
@@ -187,7 +188,7 @@ class Group {
     launch_.matrices += tile.products() * tile.share() * times * dealing.dealt / atom.per_cycle;
     bool far = false;
     for (const Access& access : cost.body.accesses) {
-      const Where where = where_read(cost, access);
+      const Where where = where_read(nest_, cost, access);
       far = far || where == Where::kGlobal;
       add_fragments(cost, dealing, access, where, access.epilogue ? cost.finishes : cost.updates);
     }
@@ -242,7 +243,7 @@ class Group {
     const double stores = cost.body.reduces ? cost.finishes : cost.updates;
     bool far = false, near = false;
     for (const Access& access : cost.body.accesses) {
-      const Where where = where_read(cost, access);
+      const Where where = where_read(nest_, cost, access);
       far = far || where == Where::kGlobal;
       near = near || where == Where::kLocal;
       const double times = access.epilogue ? stores : cost.updates;
@@ -285,9 +286,9 @@ class Group {
     const auto stored = [&](int tensor) {
       const Access result = result_access(processor_, cost, tensor);
       if (stage.matrix >= 0) {
-        return add_fragments(cost, dealing, result, where_of(cost.stage), times, true);
+        return add_fragments(cost, dealing, result, where_of(nest_, cost.stage), times, true);
       }
-      add(cost, dealing, result, true, where_of(cost.stage), times, in_step);
+      add(cost, dealing, result, true, where_of(nest_, cost.stage), times, in_step);
     };
     const auto is_output = [&](int tensor) {
       return nest_.program->tensors[tensor].role == Role::kOutput;
@@ -298,22 +299,6 @@ class Group {
       const int tensor = nest_.stages[e].tensor;
       if (e == stage.epilogue.back() || is_output(tensor)) stored(tensor);
     }
-  }
-
-  Where where_of(int stage) const {
-    if (stage < 0) return Where::kGlobal;
-    const Stage& s = nest_.stages[stage];
-    const Stage& runs = s.place == Place::kEpilogue ? nest_.stages[s.host] : s;
-    if (runs.place != Place::kAt) return Where::kGlobal;
-    return runs.memory >= 0 ? Where::kLocal : Where::kOwn;
-  }
-  Where where_read(const StageCost& cost, const Access& access) const {
-    if (!access.epilogue) {
-      for (const Stage::Copy& copy : stage_of(cost).copies) {
-        if (copy.tensor == access.tensor) return where_of(copy.stage);
-      }
-    }
-    return where_of(stage_of_tensor(nest_, access.tensor));
   }
 
   // An item's memory of its own is as far as any, but for what registers hold; there items lie side
