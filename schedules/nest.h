@@ -135,6 +135,7 @@ struct StageBody {
   std::vector<int> reads;                  // tensors, each once, in order of first occurrence
   std::vector<const ExprNode*> read_nodes; // reads_in(value)
   int widest = 1;                          // bytes of the widest value in registers
+  bool functions = false;                  // some value is_function() of others
 };
 std::shared_ptr<const StageBody> make_body(const Expr& value);
 // The reads in `value`, each node once; they live as long as it does.

@@ -48,6 +48,7 @@ std::shared_ptr<const StageBody> body_of(Expr value) {
   }
   Visited visited;
   body.widest = widest(value, visited);
+  visit(value, [&](const ExprNode& e) { body.functions = body.functions || is_function(e.op); });
   body.value = std::move(value);
   return std::make_shared<const StageBody>(std::move(body));
 }

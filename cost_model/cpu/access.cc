@@ -147,7 +147,9 @@ class BodyReader {
       if (form.gather) access.axes |= walk_gather(read.args[d]);
       access.gathers = access.gathers || form.gather;
       access.axes |= axes_of(form);
-      if (padded && leaves(form, static_cast<double>(tensor.shape[d]))) {
+      const bool outside = leaves(form, static_cast<double>(tensor.shape[d]));
+      access.leaves = access.leaves || outside;
+      if (padded && outside) {
         access.guarded = true;
         // The interior of a map asks once for all of it.
         if (body_.reduces) {

@@ -37,6 +37,7 @@ struct Access {
   absl::InlinedVector<IndexForm, 4> dims;
   AxisMask axes = 0;     // the ones it depends on
   bool guarded = false;  // bounds are tested where it is read
+  bool leaves = false;   // some of its places are outside of the tensor: something else is read
   bool gathers = false;
   bool epilogue = false;  // read once a finished point
 };

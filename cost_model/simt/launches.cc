@@ -153,7 +153,8 @@ class Group {
     const double lane = std::max(4, size_of(tensor.type));
     const double held = stage.matrix >= 0 ? 4 * tile_of(cost).words : vectors * cost.lanes * lane;
     registers_ = std::max(registers_, held);
-    launch_.registers = std::max(launch_.registers, item_registers(nest_, cost));
+    const double own = item_registers(nest_, analysis_, cost, launch_.items);
+    launch_.registers = std::max(launch_.registers, own);
     if (stage.place != Place::kAt) return;
     std::vector<double> box = stage.memory >= 0 ? group_box(cost) : box_of(cost, cost.depth);
     box.resize(std::min(box.size(), tensor.shape.size()));

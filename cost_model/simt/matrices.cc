@@ -84,6 +84,7 @@ FragmentMoves fragment_moves(const Nest& nest, const Stage& stage, const MatrixT
                                            : row_stride(shape, tile, side, element_bytes,
                                                         stride(across), stride(along));
   if (rows != 0) {
+    moves.rows = true;
     moves.count = count;
     moves.instructions = count * kMatrixRows / kMatrixItems;
     moves.bytes = kMatrixRowBytes;

@@ -33,6 +33,7 @@ MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* exten
 struct FragmentMoves {
   double count = 0, bytes = 4;             // bytes: of an item
   double instructions = 0;
+  bool rows = false;                       // that items read for each other
   Neighbours neighbours;
 };
 // `side`: 0 of a, 1 of b, 2 of results. `shared`: it lies in memory that the group shares. `stride`:

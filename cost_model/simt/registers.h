@@ -7,8 +7,10 @@
 
 namespace lw::cost::simt {
 
-// Of 32 bits, for a stage's tile, were there any number of them.
-double item_registers(const Nest& nest, const StageCost& cost);
+// Of 32 bits, for a stage's tile, of a group of so many items; more than there are, where that is
+// what it takes. 0: the target does not say how many there are.
+double item_registers(const Nest& nest, const Analysis& analysis, const StageCost& cost,
+                      double items);
 // So many there are, of an item of a group of so many. REQUIRES: target.unit_register_bytes > 0.
 double most_registers(const SimtTarget& target, double items);
 
