@@ -1,6 +1,7 @@
 // What of the spaces of NVIDIA's targets can be made, without a GPU: of each class of operators how
 // many draws are feasible, and what ptxas says of some of them and of the best of all by the draft.
-//   lw_gpu_gate [--draws 200] [--assembled 50] [--target NAME] [--case 'conv2d T=bf16'] [--json] [-v]
+//   lw_gpu_gate [--draws 200] [--assembled 50] [--seed 1] [--target NAME] [--case 'conv2d T=bf16']
+//               [--json] [-v]
 // That kernels are right, is for tests/ptx/printed_kernels_test.cc, as long as one likes (LW_PRINTED,
 // LW_SHAPES).
 #include <algorithm>
@@ -43,6 +44,7 @@ constexpr int64_t kNear = 16;              // registers: predicted so well
 
 struct GateOptions {
   int draws = 200, assembled = 50;
+  uint64_t seed = 1;
   std::vector<std::string> targets, cases;
   bool json = false, verbose = false;
 };
@@ -89,7 +91,7 @@ class Gate {
     const Nest start = make_nest(std::make_shared<const Program>(std::move(program)),
                                  std::make_shared<const Target>(target), 1);
     const std::vector<Sketch> space = make_space(start);
-    Rng rng(1);
+    Rng rng(options_.seed);
     Tally tally;
     double least_us = HUGE_VAL;
     std::optional<Sample> best;
@@ -221,6 +223,7 @@ int main(int argc, char** argv) {
   CLI::App app("What of the spaces of NVIDIA's targets can be made, without a GPU");
   app.add_option("--draws", options.draws, "of each case and target")->capture_default_str();
   app.add_option("--assembled", options.assembled, "of the draws")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the draws")->capture_default_str();
   app.add_option("--target", options.targets, "both, where none is given");
   app.add_option("--case", options.cases, "an operator and its parameters; all, where none is given");
   app.add_flag("--json", options.json, "a line each, for scripts");
