@@ -64,7 +64,7 @@ int64_t matrix_words(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   const MatrixShape& shape = matrix_shape_of(nest, s);
   const std::vector<int64_t> tile = inner_extents(s, tile_begin(s));
-  const int64_t m = (tile[s.matrix_axes[0]] + shape.m - 1) / shape.m,
+  const int64_t m = (rows_of_box(s, tile) + shape.m - 1) / shape.m,
                 n = (tile[s.matrix_axes[1]] + shape.n - 1) / shape.n;
   if (!is_wide(nest, s)) return shape.words(m, n);
   return shape.words_of_results(m, n, !s.epilogue.empty()) + (s.made ? shape.words_of_made() : 0);

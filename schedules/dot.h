@@ -50,5 +50,10 @@ const MatrixShape& matrix_shape_of(const Nest& nest, const Stage& stage);
 DotFactors factors_of_tile(const Nest& nest, const Stage& stage, const Expr& body);
 // Whether four sub-groups multiply together, from memory. REQUIRES: the same.
 bool is_wide(const Nest& nest, const Stage& stage);
+// Rows of a box of the stage's axes. REQUIRES: the same.
+auto rows_of_box(const Stage& stage, const auto& extents) {
+  const auto rows = extents[stage.matrix_axes[0]];
+  return stage.rows_over < 0 ? rows : rows * extents[stage.rows_over];
+}
 
 }  // namespace lw

@@ -73,7 +73,9 @@
 // sub-groups, as many as it has iterations; copies that all of the group share are dealt to all of
 // its items. Where the instruction is one of four sub-groups (`is_wide`, schedules/dot.h) these follow
 // each other along m, and both operands are read where the group shares them, swizzled: rows of 128
-// bytes along k, or panels of 128 bytes of columns, along k in each; but a may be `made`.
+// bytes along k, or panels of 128 bytes of columns, along k in each; but a may be `made`. Where the
+// rows are of two axes, those along m of a point along `rows_over` follow those of the one before;
+// a group's, and among them a sub-group's, are a box of both.
 //
 // Machines of managed memories (schedules/npu). The tile of a stage with `variant` >= 0 is one of
 // the target's instructions for boxes, not registers; its reduction loops outside the tile add to
@@ -187,6 +189,7 @@ struct Stage {
 
   int matrix = -1;                         // of the target's atoms; -1: the tile is registers' lanes
   int matrix_axes[3] = {-1, -1, -1};       // of m, n, k: indices into axes
+  int rows_over = -1;                      // the axis over m's, where rows are of two; -1: of one
   bool made = false;                       // of four sub-groups: items compute a, into registers
 
   // rfactor: this stage computes partial results. The loop over `factored_axis` with tile

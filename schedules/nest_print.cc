@@ -86,8 +86,10 @@ std::string print(const Nest& nest) {
                      stage.axes[stage.dot_axis].name);
     }
     if (stage.matrix >= 0) {
+      const std::string over =
+          stage.rows_over < 0 ? "" : concat(stage.axes[stage.rows_over].name, "*");
       text += concat(", products of matrices by ", nest.target->atoms[stage.matrix].name, " along ",
-                     stage.axes[stage.matrix_axes[0]].name, ", ",
+                     over, stage.axes[stage.matrix_axes[0]].name, ", ",
                      stage.axes[stage.matrix_axes[1]].name, ", ",
                      stage.axes[stage.matrix_axes[2]].name, stage.made ? ", a made by items" : "");
     }

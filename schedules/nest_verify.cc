@@ -154,6 +154,10 @@ absl::Status verify_axes(const Nest& nest, const Stage& stage) {
       fits = fits && axis >= 0 && axis < static_cast<int>(stage.axes.size()) &&
              stage.axes[axis].reduction == (side == 2);
     }
+    const int over = stage.rows_over;
+    fits = fits && over < static_cast<int>(stage.axes.size()) &&
+           (over < 0 || (!stage.axes[over].reduction && over != stage.matrix_axes[0] &&
+                         over != stage.matrix_axes[1]));
     if (!fits) return broken(stage, "products of matrices along other axes than it has");
   }
   if (stage.swizzled && (stage.copy_of < 0 || stage.memory < 0 || stage.pad > 0)) {

@@ -9,10 +9,12 @@
 namespace lw::cost::simt {
 MatrixTile matrix_tile(const Nest& nest, const Stage& stage, const double* extents) {
   const MatrixShape& shape = matrix_shape_of(nest, stage);
-  const auto whole = [&](int side, int unit) {
-    return std::max(1.0, std::ceil(extents[stage.matrix_axes[side]] / unit));
+  const auto whole = [](double points, int unit) {
+    return std::max(1.0, std::ceil(points / unit));
   };
-  MatrixTile tile{whole(0, shape.m), whole(1, shape.n), whole(2, shape.k), 0};
+  MatrixTile tile{whole(rows_of_box(stage, extents), shape.m),
+                  whole(extents[stage.matrix_axes[1]], shape.n),
+                  whole(extents[stage.matrix_axes[2]], shape.k), 0};
   tile.wide = is_wide(nest, stage);
   const int64_t m = static_cast<int64_t>(tile.m), n = static_cast<int64_t>(tile.n);
   const bool applied = !stage.epilogue.empty();

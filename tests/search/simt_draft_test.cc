@@ -1,7 +1,9 @@
 // What the analytic model says of machines whose items run in step, and what it counts there.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "cost_model/cost_model.h"
@@ -31,9 +33,10 @@ std::shared_ptr<const Target> gpu() {
   return std::make_shared<const Target>(std::move(target));
 }
 
-Nest scheduled(const std::string& text, const std::string& trace) {
+Nest scheduled(const std::string& text, const std::string& trace,
+               std::shared_ptr<const Target> target = gpu()) {
   const Program program = *parse_program(text, "");
-  const Nest start = make_nest(std::make_shared<const Program>(program), gpu(), 1);
+  const Nest start = make_nest(std::make_shared<const Program>(program), std::move(target), 1);
   const absl::StatusOr<Nest> nest = replay(start, *parse_trace(trace));
   CHECK(nest.ok());
   return *nest;
@@ -171,6 +174,29 @@ TEST(SimtDraft, ItemsWalkAlongSumsTogether) {
   const double moved = launch.far_cycles[0] * nest.target->caches[1].read_bytes_per_cycle;
   EXPECT_GT(moved, 0.5 * once);
   EXPECT_LT(moved, 0.5 * alone);
+}
+
+// Four sub-groups multiply rows beyond the ends of images like others.
+TEST(SimtDraft, RowsBeyondEndsAreMultiplied) {
+  const auto of_images = [](int rows) {
+    const std::string all = concat(rows);
+    const std::string text = concat(
+        "op c() {\n  in X: bf16[16, ", all, ", ", all, ", 64]\n  in F: bf16[64, 64]\n"
+        "  out Y[n: 16, y: ", all, ", x: ", all, ", o: 64] = sum[c: 64](\n"
+        "    cast(f32, X[n, y, x, c]) * cast(f32, F[c, o]))\n}\n");
+    const Nest nest = scheduled(
+        text,
+        "wide_tile(Y, x, o, c, y; 1, 64, 8)\nreorder(Y, n, y.0, x.0, o.0, y.1, x.1, c.0; 0)\n"
+        "parallel(Y; 0, 4)\nitems(Y; 1, 2)\nstage(Y, X; 3, -1, 0)\nshare(X.copy; 5)\n"
+        "stage(Y, F; 3, -1, 0)\nshare(F.copy; 5)\n",
+        std::make_shared<const Target>(*find_target("nvidia_sm90a")));
+    return launches_of(nest).at(0);
+  };
+  const Launch ends = of_images(13), whole = of_images(16);
+  EXPECT_EQ(ends.groups, 64);
+  EXPECT_EQ(ends.groups, whole.groups);
+  EXPECT_NEAR(ends.matrices, whole.matrices, 1e-9 * whole.matrices);
+  EXPECT_GT(whole.matrices, 0);
 }
 
 // The last groups of few leave units idle.

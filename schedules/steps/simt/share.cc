@@ -73,7 +73,8 @@ absl::Status swizzle(Nest& nest, Stage& c) {
                     c.block == 0 && (type == shape.a || type == shape.b);
   int64_t several = 0;
   for (const int64_t points : box) several += points > 1;
-  if (!read || several > 2) return infeasible(concat(c.name, " is no matrix of such rows"));
+  const int64_t most = host.rows_over < 0 ? 2 : 3;
+  if (!read || several > most) return infeasible(concat(c.name, " is no matrix of such rows"));
   const int last = static_cast<int>(box.size()) - 1;
   const bool along_k = index_axis(nest, c.host, c.copy_of, last) == host.matrix_axes[2];
   if (along_k && box.back() != row) return infeasible(concat("rows of ", c.name, " are longer"));

@@ -13,6 +13,20 @@
 // as boxes (share(...; 5)), of which what lies beyond an end is 0; it counts, and is not kept. So
 // must operands be that have zeros around them (pad). A factor along i that is more (weights of bytes)
 // items make, each its part, in registers.
+//
+// wide_tile(Y, x, j, k, y; 1, 256, 8)
+//   before  y: 14            after  y.0: 2 of 8, mask
+//             x: 14                   y.1: 4 of 2, mask
+//               j: 256                  x.0: 2 of 8, mask
+//                 k: 256                  x.1: 1 of 8, mask
+//                                           j.0: 1 of 256, mask
+//                                             k.0: 4 of 64
+//                                               unroll k.1: 64
+//                                                 unroll y.2: 2
+//                                                   unroll x.2: 8
+//                                                     unroll j.1: 256
+// Rows are of two axes: of so many points along x, a power of two, and as many along y as make them
+// whole fours. So small images have enough of them; a box brings them in this order.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -30,12 +44,18 @@ namespace lw {
 namespace {
 
 constexpr int64_t kMostFours = 4;          // of a group: what is worth trying
+constexpr int64_t kAlongK = 8;             // columns that come at once, where each lies along k
+constexpr int kOver = 3;                   // after m, n and k
 
 struct WideSides {
   ProductSides of;
+  int over = -1, over_position = -1;       // of rows of two axes the outer one and its loop
   const Atom* atom = nullptr;
-  int64_t columns = 8;                     // of which a tile has a multiple
+  int64_t columns = kAlongK;               // of which a tile has a multiple
   bool made = false;                       // the factor along its rows, by items
+
+  int axis(int side) const { return side == kOver ? over : of.axis[side]; }
+  int position(int side) const { return side == kOver ? over_position : of.position[side]; }
 };
 
 // What the operand's rows of 128 bytes run along: of the tile's columns so many come at once.
@@ -47,7 +67,7 @@ absl::StatusOr<int64_t> unit_of(const Nest& nest, int stage, const Expr& factor,
   if (padded) RETURN_IF_ERROR(check_box(nest, tensor));
   const int rank = static_cast<int>(nest.program->tensors[tensor].shape.size());
   const int along = rank == 0 ? -1 : index_axis(nest, stage, tensor, rank - 1);
-  if (along == k) return int64_t{8};
+  if (along == k) return kAlongK;
   const int size = size_of(nest.program->tensors[tensor].type);
   if (along == side && size == 2) return kWideRowBytes / size;
   return infeasible(concat(nest.program->tensors[tensor].name, " does not lie along k",
@@ -55,21 +75,41 @@ absl::StatusOr<int64_t> unit_of(const Nest& nest, int stage, const Expr& factor,
 }
 
 // Whether a box of the factor's tensor, or what items copy of it, has the side's rows one after the
-// other, with the zeros that are around.
-bool lies_in_rows(const Nest& nest, int stage, const Expr& factor, int side) {
+// other, with the zeros that are around; and so those of `over`, if any, with the side's in them.
+bool lies_in_rows(const Nest& nest, int stage, const Expr& factor, int side, int over) {
   bool padded = false;
   const ExprNode* const read = read_of_factor(factor, &padded);
   if (read == nullptr || (padded && !check_box(nest, read->index).ok())) return false;
   const std::vector<int64_t>& shape = nest.program->tensors[read->index].shape;
   const std::vector<Address> all = addresses(nest, stage);
   return std::all_of(all.begin(), all.end(), [&](const Address& address) {
-    if (address.tensor != read->index || !uses(address, side)) return true;
-    int64_t row = 1;
-    for (size_t d = shape.size(); d-- > 0; row *= shape[d]) {
-      if (address.stride[static_cast<size_t>(side)] == row) return true;
-    }
-    return false;
+    if (address.tensor != read->index) return true;
+    const auto steps = [&](int axis) {
+      if (!uses(address, axis)) return true;
+      int64_t row = 1;
+      for (size_t d = shape.size(); d-- > 0; row *= shape[d]) {
+        if (address.stride[static_cast<size_t>(axis)] == row) return true;
+      }
+      return false;
+    };
+    if (over < 0 || !steps(side)) return steps(side);
+    return steps(over) && address.stride[over] > address.stride[side];
   });
+}
+
+absl::Status find_over(const Nest& nest, const Step& step, WideSides& sides) {
+  const auto& [stage, position, axis, factors, shape] = sides.of;
+  const Stage& s = nest.stages[stage];
+  ASSIGN_OR_RETURN(sides.over_position, loop_position(s, step.names[kOver + 1]));
+  const Loop& loop = s.loops[sides.over_position];
+  const bool results = is_plain(loop) && !is_reduction(s, loop);
+  sides.over = loop.parts[0].axis;
+  const Type acc = nest.program->tensors[s.tensor].type;
+  if (!results || sides.over == axis[0] || sides.over == axis[1] ||
+      !matrix_factors(*nest.target, effective_body(nest, stage), acc, sides.over, axis[1])) {
+    return infeasible(concat(loop.name, " runs over no other rows"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
@@ -80,16 +120,23 @@ absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
   if (sides.atom == nullptr) {
     return infeasible(concat(nest.target->name, " has no such instruction of four sub-groups"));
   }
-  sides.made = !lies_in_rows(nest, stage, factors.a, axis[0]);
-  // Of rows there are 64, a multiple of either.
-  if (!sides.made) RETURN_IF_ERROR(unit_of(nest, stage, factors.a, axis[0], axis[2]).status());
+  if (step.names.size() > kOver + 1) RETURN_IF_ERROR(find_over(nest, step, sides));
+  sides.made = !lies_in_rows(nest, stage, factors.a, axis[0], sides.over);
+  int64_t unit = 0;
+  if (!sides.made) {                       // of rows there are 64, a multiple of either
+    ASSIGN_OR_RETURN(unit, unit_of(nest, stage, factors.a, axis[0], axis[2]));
+  }
+  if (sides.over >= 0 && unit != kAlongK) {
+    return infeasible(concat("rows along ", step.names[kOver + 1], " and ", step.names[1],
+                             " are of no box along k"));
+  }
   ASSIGN_OR_RETURN(sides.columns, unit_of(nest, stage, factors.b, axis[1], axis[2]));
   return sides;
 }
 
 // Whether what a tile has of the operands beyond the side's end may count as zero.
 absl::Status check_end(const Nest& nest, const WideSides& sides, int side) {
-  const int stage = sides.of.stage, axis = sides.of.axis[side];
+  const int stage = sides.of.stage, axis = sides.axis(side);
   if (sides.made && side == 2) return infeasible("what items make beyond an end is not zero");
   const ExprNode* const read[] = {sides.made ? nullptr : read_of_factor(sides.of.factors.a),
                                   read_of_factor(sides.of.factors.b)};
@@ -112,25 +159,44 @@ absl::Status check_end(const Nest& nest, const WideSides& sides, int side) {
 
 int64_t row_of(const MatrixShape& shape) { return kWideRowBytes / size_of(shape.a); }
 
-absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fours,
-                           int64_t columns) {
+// Points of a group's tile along each side; and of its rows' axes, of a sub-group's.
+struct Tile {
+  int64_t points[kOver + 1];
+  int64_t rows, rows_over;
+};
+
+Tile tile_of(const WideSides& sides, const Decision& numbers) {
+  const MatrixShape& shape = *sides.of.shape;
+  const int64_t all = kWideRows * numbers[0], along = sides.over < 0 ? all : numbers[2];
+  const int64_t rows = std::min<int64_t>(along, shape.m);
+  return {{along, numbers[1], row_of(shape), all / along}, rows, shape.m / rows};
+}
+
+absl::Status check_numbers(const Nest& nest, const WideSides& sides, const Decision& numbers) {
   const MatrixShape& shape = *sides.of.shape;
   const Stage& s = nest.stages[sides.of.stage];
   const SimtTarget& target = simt(*nest.target);
-  const int64_t unit[3] = {kWideRows * fours, columns, row_of(shape)};
+  const int64_t fours = numbers[0], columns = numbers[1];
   const bool fits = fours >= 1 && fours * kWideItems <= target.group_items && columns >= 8 &&
                     columns <= kWideColumns && columns % sides.columns == 0 &&
                     (size_of(shape.a) > 1 || columns <= 32 || columns % 16 == 0);
   if (!fits) {
     return infeasible(concat("no group of ", fours, " x 4 sub-groups has ", columns, " columns"));
   }
-  for (int side = 0; side < 3; ++side) {
-    const int64_t all = range_of(s, sides.of.position[side]);
-    if (all % unit[side] == 0) continue;
-    if (side == 2 && all != s.axes[sides.of.axis[side]].extent) {
-      return infeasible(concat("parts of ", all, " points are no multiple of ", unit[side]));
+  if (sides.over >= 0) {
+    const int64_t all = kWideRows * fours, along = numbers[2];
+    if (along < 2 || (along & (along - 1)) != 0 || along == all || all % along != 0) {
+      return infeasible(concat(all, " rows are of no ", along, " points along one of two axes"));
     }
-    if (all < unit[side]) return infeasible(concat(all, " points fill no tile of ", unit[side]));
+  }
+  const Tile tile = tile_of(sides, numbers);
+  for (int side = 0; side < (sides.over < 0 ? kOver : kOver + 1); ++side) {
+    const int64_t all = range_of(s, sides.position(side)), unit = tile.points[side];
+    if (all % unit == 0) continue;
+    if (side == 2 && all != s.axes[sides.axis(side)].extent) {
+      return infeasible(concat("parts of ", all, " points are no multiple of ", unit));
+    }
+    if (all < unit) return infeasible(concat(all, " points fill no tile of ", unit));
     RETURN_IF_ERROR(check_end(nest, sides, side));
   }
   const int64_t made = sides.made ? shape.words_of_made() : 0;
@@ -142,27 +208,34 @@ absl::Status check_numbers(const Nest& nest, const WideSides& sides, int64_t fou
 }
 
 absl::Status apply_wide_tile(Nest& nest, const Step& step) {
-  RETURN_IF_ERROR(expect(step, {4, 4, 2, 2}));
+  RETURN_IF_ERROR(expect(step, {4, 5, 2, 3}));
+  if ((step.names.size() == 5) != (step.numbers.size() == 3)) {
+    return infeasible("two axes of rows have a number of their own");
+  }
   ASSIGN_OR_RETURN(const WideSides sides, fours_of(nest, step));
-  RETURN_IF_ERROR(check_numbers(nest, sides, step.numbers[0], step.numbers[1]));
+  RETURN_IF_ERROR(check_numbers(nest, sides, step.numbers));
   const auto& [stage, position, axis, factors, shape] = sides.of;
   Stage& s = nest.stages[stage];
   std::copy_n(axis, 3, s.matrix_axes);
   s.matrix = static_cast<int>(sides.atom - nest.target->atoms.data());
+  s.rows_over = sides.over;
   s.made = sides.made;
-  const std::vector<int64_t> tiles[3] = {
-      {step.numbers[0] * kWideSubGroups, shape->m}, {step.numbers[1]}, {row_of(*shape)}};
-  // Loops of the grid are to be one: both have ends where one has.
-  const auto ends = [&](int side, int64_t unit) {
-    return range_of(s, position[side]) % unit != 0;
+  const Tile tile = tile_of(sides, step.numbers);
+  const std::vector<int64_t> sizes[] = {{tile.points[0] / tile.rows, tile.rows},
+                                        {tile.points[1]},
+                                        {tile.points[2]},
+                                        {tile.points[kOver] / tile.rows_over, tile.rows_over}};
+  const auto ends = [&](int side) {
+    return sides.axis(side) >= 0 && range_of(s, sides.position(side)) % tile.points[side] != 0;
   };
-  const Tail grid = ends(0, kWideRows * step.numbers[0]) || ends(1, step.numbers[1])
-                        ? Tail::kMask : Tail::kCompose;
-  const Tail sum = ends(2, row_of(*shape)) ? Tail::kMask : Tail::kCompose;
-  for (const int side : {2, 0, 1}) {
+  // Loops of the grid are to be one: all have ends where one has.
+  const Tail grid = ends(0) || ends(1) || ends(kOver) ? Tail::kMask : Tail::kCompose;
+  const Tail sum = ends(2) ? Tail::kMask : Tail::kCompose;
+  for (const int side : {2, kOver, 0, 1}) {
+    if (sides.axis(side) < 0) continue;
     ASSIGN_OR_RETURN(const int at, loop_position(s, step.names[side + 1]));
-    RETURN_IF_ERROR(split_loop(nest, stage, at, tiles[side], side == 2 ? sum : grid));
-    const auto last = s.loops.begin() + at + static_cast<int>(tiles[side].size());
+    RETURN_IF_ERROR(split_loop(nest, stage, at, sizes[side], side == 2 ? sum : grid));
+    const auto last = s.loops.begin() + at + static_cast<int>(sizes[side].size());
     std::rotate(last, last + 1, s.loops.end());
     s.loops.back().kind = LoopKind::kUnroll;
   }
@@ -174,12 +247,17 @@ std::vector<Decision> wide_tile_domain(const Nest& nest, const Step& step) {
   const absl::StatusOr<WideSides> sides = fours_of(nest, step);
   if (!sides.ok()) return domain;
   const int64_t all = range_of(nest.stages[sides->of.stage], sides->of.position[1]);
+  const auto add = [&](Decision numbers) {
+    if (check_numbers(nest, *sides, numbers).ok()) domain.push_back(std::move(numbers));
+  };
   for (int64_t fours = 1; fours <= kMostFours; ++fours) {
     for (int64_t columns = sides->columns; columns <= kWideColumns; columns += sides->columns) {
       const int64_t odd = columns % 3 == 0 ? columns / 3 : columns;
       const bool ladder = (odd & (odd - 1)) == 0 || all % columns == 0;
-      if (ladder && check_numbers(nest, *sides, fours, columns).ok()) {
-        domain.push_back({fours, columns});
+      if (!ladder) continue;
+      if (sides->over < 0) add({fours, columns});
+      for (int64_t along = 2; sides->over >= 0 && along < kWideRows * fours; along *= 2) {
+        add({fours, columns, along});
       }
     }
   }

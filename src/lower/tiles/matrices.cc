@@ -40,11 +40,36 @@ Frame of_results(Frame& f) {
   const MatrixShape& shape = shape_of(f);
   Frame results = f;
   AxisState &m = results.axes[f.stage.matrix_axes[0]], &n = results.axes[f.stage.matrix_axes[1]];
-  round_up(m, shape.m);
   round_up(n, shape.n);
-  m.base = m.base + f.place.g;
   n.base = n.base + f.place.t * 2;
+  if (f.stage.rows_over < 0) round_up(m, shape.m);
+  const int64_t eight = eight_along(f, f.stage.matrix_axes[0]);
+  if (eight == kMatrixRows || f.e.counting) {
+    m.base = m.base + f.place.g;
+    return results;
+  }
+  AxisState& over = results.axes[f.stage.rows_over];
+  m.base = m.base + f.e.emit_int(Stmt::IntOp::kMod, f.place.g, {}, eight);
+  over.base = over.base + f.e.emit_int(Stmt::IntOp::kDiv, f.place.g, {}, eight);
   return results;
+}
+
+int64_t eight_along(const Frame& f, int axis) {
+  const int m = f.stage.matrix_axes[0], over = f.stage.rows_over;
+  const int64_t along_m = over < 0 ? kMatrixRows : std::min(kMatrixRows, f.axes[m].extent);
+  return axis == m ? along_m : axis == over ? kMatrixRows / along_m : 1;
+}
+
+Row moved_rows(const Frame& f, Row row, int64_t rows) {
+  const auto move = [&](int axis, int64_t by) {
+    row.axes[axis].base = row.axes[axis].base + affine(by);
+    row.offset[axis] += by;
+  };
+  const int m = f.stage.matrix_axes[0], over = f.stage.rows_over;
+  const int64_t along_m = f.axes[m].extent;
+  move(m, over < 0 ? rows : rows % along_m);
+  if (over >= 0) move(over, rows / along_m);
+  return row;
 }
 
 std::vector<Chunk> matrix_columns(int64_t extent) {
@@ -97,7 +122,9 @@ namespace {
 
 // Matrices along a side of the tile.
 int64_t along(const Frame& f, int side, int unit) {
-  return (f.axes[f.stage.matrix_axes[side]].extent + unit - 1) / unit;
+  int64_t points = f.axes[f.stage.matrix_axes[side]].extent;
+  if (side == 0 && f.stage.rows_over >= 0) points *= f.axes[f.stage.rows_over].extent;
+  return (points + unit - 1) / unit;
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ void add_rows(const Frame& f, size_t l, size_t part, bool reductions, Row& row,
   }
   const int a = loop.parts[part].axis;
   // An item has a row of eight.
-  const bool matrix_rows = f.stage.matrix >= 0 && a == f.stage.matrix_axes[0];
-  const int64_t tile = matrix_rows ? kMatrixRows : loop.parts[part].tile;
+  const int64_t tile = f.stage.matrix >= 0 && !f.stage.axes[a].reduction ? eight_along(f, a)
+                                                                         : loop.parts[part].tile;
   const AxisState saved = row.axes[a];
   const int64_t offset = row.offset[a];
   const int64_t extent = saved.extent;

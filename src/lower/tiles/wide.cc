@@ -55,6 +55,11 @@ class SharedFactor {
     const int64_t panel = panels().count > 1 ? apart(row, 0) : 0;
     const int64_t next = along_k_ ? row : 1, next_k = along_k_ ? 1 : row;
     if (panels().count > 1 && panel == 0) return std::nullopt;
+    // Rows of the next point over those along m follow these.
+    const int64_t rows = f_.axes[axis_].extent;
+    const bool goes_on = side_ == 0 && f_.stage.rows_over >= 0 &&
+                         f_.axes[f_.stage.rows_over].extent > 1;
+    if (goes_on && apart(rows, 0) != rows * next) return std::nullopt;
     if (side_ == 0) view.strides = {next, 0, 0, next_k};
     else view.strides = {0, panel, next, next_k};
     return view;
@@ -74,9 +79,10 @@ class SharedFactor {
   std::optional<Stmt> made_at(int axis, int64_t at, int64_t step) {
     Row row{f_.axes, std::vector<int64_t>(f_.axes.size(), 0)};
     for (AxisState& state : row.axes) state.limits.clear();  // beyond them there are zeros
-    for (const auto& [moved, by] : {std::pair{axis_, at}, std::pair{k_, step}}) {
+    if (side_ == 0) row = moved_rows(f_, std::move(row), at);
+    for (const auto& [moved, by] : {std::pair{axis_, side_ == 0 ? 0 : at}, std::pair{k_, step}}) {
       row.axes[moved].base = row.axes[moved].base + affine(by);
-      row.offset[moved] = by;
+      row.offset[moved] += by;
     }
     Evaluator& evaluator = evaluators_[axis == k_];
     const Point point = make_point(f_, evaluator, row, axis, {0, lanes_, lanes_});
@@ -116,7 +122,7 @@ bool ends_in_zeros(const Frame& f, const Loop& loop) {
 
 void multiply_wide(Frame& f, const Accumulators& accumulators) {
   const MatrixShape& shape = matrix_shape_of(f.e.nest, f.stage);
-  const int m = f.stage.matrix_axes[0], n = f.stage.matrix_axes[1], k = f.stage.matrix_axes[2];
+  const int n = f.stage.matrix_axes[1], k = f.stage.matrix_axes[2];
   const DotFactors factors = factors_of_tile(f.e.nest, f.stage, f.e.bodies[f.s]);
   std::optional<SharedFactor> a;
   std::optional<Operand> made;             // or what items have of it
@@ -124,12 +130,12 @@ void multiply_wide(Frame& f, const Accumulators& accumulators) {
   else a.emplace(f, shape, factors.a, 0);
   SharedFactor b(f, shape, factors.b, 1);
   const Panels panels = b.panels();
+  const Row first{f.axes, std::vector<int64_t>(f.axes.size(), 0)};
+  const Row halves[] = {first, moved_rows(f, first, kMatrixRows)};
   std::vector<int> sums;
-  Row row{f.axes, std::vector<int64_t>(f.axes.size(), 0)};
   for (int64_t j = 0; j < f.axes[n].extent; j += shape.n) {
-    for (int half = 0; half < shape.halves(); ++half) {
-      row.offset[m] = kMatrixRows * half;
-      sums.push_back(accumulators.at(position(f, row, {j, 2, 2})).reg);
+    for (const Row& half : halves) {
+      sums.push_back(accumulators.at(position(f, half, {j, 2, 2})).reg);
     }
   }
   std::vector<Stmt> products;
