@@ -36,7 +36,8 @@ constexpr const char* kCases[] = {
     "matmul M=1024 N=1024 K=1024 T=f32", "matmul M=1024 N=1024 K=1024 T=f64",
     "matmul M=16 N=8192 K=8192 T=bf16", "dense_gelu M=4096 N=4096 K=1024 T=f16",
     "batch_matmul B=12 M=512 N=512 K=64 T=bf16", "conv1d T=bf16", "conv2d T=bf16",
-    "conv2d H=56 W=56 CI=64 CO=128 stride=2 T=bf16", "conv3d T=bf16", "conv2d_transpose T=bf16",
+    "conv2d N=16 H=14 W=14 CI=256 CO=256 T=bf16", "conv2d H=56 W=56 CI=64 CO=128 stride=2 T=bf16",
+    "conv3d T=bf16", "conv2d_transpose T=bf16",
     "conv2d_depthwise", "max_pool2d", "row_sum", "softmax", "layer_norm", "transpose",
     "attention type=bf16", "matmul_requant M=512 N=512 K=512"};
 constexpr const char* kTargets[] = {"nvidia_sm80", "nvidia_sm90a"};

@@ -28,7 +28,7 @@ struct Draft {
   Maps maps = Maps::kInlineCheap;          // what has become of them
   bool flat = true;                        // elementwise maps run over all their axes as one
   bool matrices = false;                   // multiply them by instructions, where there are some
-  bool wide_matrices = false;              // by those of four sub-groups together
+  int wide_way = -1;                       // of those of four sub-groups together; -1: by others
   bool vector_reduction = false;           // lanes run along reductions that take it
   bool groups = false;                     // of several items, where machines have groups
   bool sub_groups = false;                 // which exchange registers

@@ -39,20 +39,46 @@ std::optional<MatrixSides> matrix_sides(const Nest& nest, int stage) {
   return best;
 }
 
-std::optional<MatrixSides> wide_sides(const Nest& nest, int stage) {
-  const std::optional<MatrixSides> sides = matrix_sides(nest, stage);
-  if (!sides) return std::nullopt;
-  const Stage& s = nest.stages[stage];
+namespace {
+
+bool has_wide_tiles(const Nest& nest, const Stage& s, const MatrixSides& sides) {
   const StepKind* const kind = find_step("wide_tile");
-  const std::pair<int, int> ways[] = {{sides->m, sides->n}, {sides->n, sides->m}};
-  for (const bool whole : {true, false}) {  // rows that fill tiles are better than some that do not
-    for (const auto& [m, n] : ways) {
-      if (whole && s.axes[m].extent % kWideRows != 0) continue;
-      Step step{kind, {s.name, loop_of(s, m), loop_of(s, n), loop_of(s, sides->k)}, {}};
-      if (!kind->domain(nest, step).empty()) return MatrixSides{m, n, sides->k};
+  Step step{kind, {s.name, loop_of(s, sides.m), loop_of(s, sides.n), loop_of(s, sides.k)}, {}};
+  if (sides.over >= 0) step.names.push_back(loop_of(s, sides.over));
+  return !kind->domain(nest, step).empty();
+}
+
+std::vector<MatrixSides> ways_of_two_axes(const Nest& nest, const Stage& s, MatrixSides sides) {
+  std::vector<MatrixSides> ways;
+  for (sides.m = static_cast<int>(s.axes.size()) - 1; sides.m >= 0 && ways.empty(); --sides.m) {
+    for (sides.over = 0; sides.over < static_cast<int>(s.axes.size()); ++sides.over) {
+      if (has_wide_tiles(nest, s, sides)) ways.push_back(sides);
     }
   }
-  return std::nullopt;
+  return ways;
+}
+
+}  // namespace
+
+std::vector<MatrixSides> wide_ways(const Nest& nest, int stage) {
+  std::vector<MatrixSides> ways;
+  const std::optional<MatrixSides> sides = matrix_sides(nest, stage);
+  if (!sides) return ways;
+  const Stage& s = nest.stages[stage];
+  const MatrixSides either[] = {*sides, {sides->n, sides->m, sides->k}};
+  for (const bool whole : {true, false}) {  // rows that fill tiles are better than some that do not
+    for (const MatrixSides& way : either) {
+      if (whole && s.axes[way.m].extent % kWideRows != 0) continue;
+      if (ways.empty() && has_wide_tiles(nest, s, way)) ways.push_back(way);
+    }
+  }
+  const bool fills = s.axes[sides->m].extent % kWideRows == 0;
+  if (fills && !ways.empty() && ways[0].m == sides->m) return ways;
+  for (const MatrixSides& way : either) {
+    const std::vector<MatrixSides> two = ways_of_two_axes(nest, s, way);
+    ways.insert(ways.end(), two.begin(), two.end());
+  }
+  return ways;
 }
 
 }  // namespace lw::rules

@@ -50,6 +50,12 @@ TEST(FeasibleDraws, PanelsOfSeveralFours) {
   EXPECT_EQ(refused("matmul M=16 N=512 K=256 T=bf16", "nvidia_sm90a", "wide_tile", 30), "");
 }
 
+// Of rows along one axis and along two.
+TEST(FeasibleDraws, RowsOfSmallImages) {
+  EXPECT_EQ(refused("conv2d N=16 H=14 W=14 CI=256 CO=256 T=bf16", "nvidia_sm90a", "wide_tile", 40),
+            "");
+}
+
 // Several stages of attention read copies of the scores: each step is of its own stage's.
 TEST(FeasibleDraws, CopiesOfOneTensorForSeveralReaders) {
   EXPECT_EQ(refused("attention type=bf16", "nvidia_sm80", "matrix_tile", 40), "");

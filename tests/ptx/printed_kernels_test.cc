@@ -200,6 +200,46 @@ constexpr const char* kWideProducts[] = {
           cast(f32, pad(X[n, x + s - 3, c], 0)) * cast(f32, F[s, c, o]))
     })"};
 
+// Of which two axes together have rows for four sub-groups: 2 to 32 points of the inner one, tiles
+// that fill extents and that reach beyond one or both, of images and of volumes.
+constexpr const char* kRowsOfTwoAxes[] = {
+    R"(op whole() {
+      in X: bf16[8, 16, 128]
+      in F: bf16[128, 64]
+      in b: f32[64]
+      C[y: 8, x: 16, o: 64] = sum[c: 128](cast(f32, X[y, x, c]) * cast(f32, F[c, o]))
+      out Y[y: 8, x: 16, o: 64] = cast(bf16, max(C[y, x, o] + b[o], 0.0))
+    })",
+    R"(op small_images() {
+      in X: f16[2, 10, 12, 72]
+      in F: f16[3, 3, 24, 72] const
+      out Y[n: 2, y: 10, x: 12, o: 24] = sum[r: 3, s: 3, c: 72](
+          cast(f32, pad(X[n, y + r - 1, x + s - 1, c], 0)) * cast(f32, F[r, s, o, c]))
+    })",
+    R"(op many_images() {
+      in X: bf16[35, 2, 5, 128]
+      in F: bf16[3, 40, 128]
+      out Y[n: 35, y: 2, x: 5, o: 40] = sum[s: 3, c: 128](
+          cast(f32, pad(X[n, y, x + s - 1, c], 0)) * cast(f32, F[s, o, c]))
+    })",
+    R"(op long_lines() {
+      in X: bf16[5, 36, 64]
+      in F: bf16[2, 64, 72]
+      out Y[y: 4, x: 35, o: 72] = sum[r: 2, c: 64](
+          cast(f32, X[y + r, x + r, c]) * cast(f32, F[r, c, o]))
+    })",
+    R"(op bytes_of_batches() {
+      in A: i8[9, 18, 144]
+      in B: i8[48, 144]
+      out C[b: 9, i: 18, j: 48] = sum[k: 144](cast(i32, A[b, i, k]) * cast(i32, B[j, k]))
+    })",
+    R"(op volumes() {
+      in X: bf16[2, 4, 8, 9, 64]
+      in F: bf16[3, 16, 64]
+      out Y[n: 2, z: 4, y: 8, x: 9, o: 16] = sum[r: 3, c: 64](
+          cast(f32, pad(X[n, z + r - 1, y, x, c], 0)) * cast(f32, F[r, o, c]))
+    })"};
+
 // Of few results, long sums, which parts of are computed side by side.
 constexpr const char* kLongProducts[] = {
     R"(op long_sums() {
@@ -349,6 +389,21 @@ TEST(PrintedKernels, MultiplyByFourSubGroups) {
   EXPECT_GT(printed.tally().boxes, 0);
   EXPECT_GT(printed.tally().clusters, 0);
   EXPECT_GT(printed.tally().producers, 0);
+  EXPECT_GT(printed.tally().ends, 0);
+  EXPECT_GT(printed.tally().rings, 0);
+}
+
+TEST(PrintedKernels, MultiplyRowsOfTwoAxes) {
+  Printed printed("rows along");
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
+  const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
+  for (const char* text : kRowsOfTwoAxes) {
+    const HeldProgram held = held_text(text, rng, 1e8);
+    for (int n = 0; n < 4; ++n) printed.hold(held, target, rng);
+  }
+  EXPECT_GT(printed.tally().wide, 0);
+  EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
+  EXPECT_GT(printed.tally().boxes, 0);
   EXPECT_GT(printed.tally().ends, 0);
   EXPECT_GT(printed.tally().rings, 0);
 }

@@ -96,7 +96,9 @@ TextCase run_rule(const TextCase& c) {
   draft.sub_groups = options.find(" sub-groups ") != std::string::npos;
   draft.several_sub_groups = options.find(" several ") != std::string::npos;
   draft.matrices = options.find(" matrices ") != std::string::npos;
-  draft.wide_matrices = options.find(" wide ") != std::string::npos;
+  draft.wide_way = options.find(" wide ") != std::string::npos       ? 0
+                   : options.find(" two-axes ") != std::string::npos ? 1
+                                                                     : -1;
   draft.group_reductions = options.find(" group-reductions ") != std::string::npos;
   draft.vector_reduction = options.find(" reduction ") != std::string::npos;
   draft.transformed = tiles && start->winograd;

@@ -16,8 +16,15 @@
 //   stage(C, A; at k.0), share(A.copy; open)   swizzled, and the same of B
 //   pipeline(C; open), cluster(C; open), producer(C; open)
 //
+// and where rows are of two axes:
+//
+//   wide_tile(Y, x, j, k, y; open)
+//   reorder(Y, y.0, x.0, j.0, y.1, x.1, k.0), parallel(Y, y.0, x.0, j.0), items(Y; 1, 2)
+//
 // What a factor along i is made of, where it is more than a read, may be copied as for other groups.
-#include <optional>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "schedules/space/matrix_sides.h"
 #include "schedules/space/rule.h"
@@ -35,7 +42,7 @@ bool takes(const Draft& d, int stage) {
 void add_others(const Stage& s, const MatrixSides& sides, bool reductions,
                 std::vector<std::string>* order) {
   for (int a = 0; a < static_cast<int>(s.axes.size()); ++a) {
-    if (a == sides.m || a == sides.n || a == sides.k) continue;
+    if (a == sides.m || a == sides.n || a == sides.k || a == sides.over) continue;
     if (s.axes[a].reduction == reductions && !loop_of(s, a).empty()) {
       order->push_back(loop_of(s, a));
     }
@@ -53,20 +60,26 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
   const Stage s = d.nest.stages[stage];
   const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),
                     k = loop_of(s, sides.k);
-  open(d, "wide_tile", {name, i, j, k}, {1, 64});
+  std::vector<std::string> rows = {i};     // along the axes that they have, outer before inner
+  if (sides.over >= 0) rows.insert(rows.begin(), loop_of(s, sides.over));
+  if (rows.size() > 1) open(d, "wide_tile", {name, i, j, k, rows[0]}, {1, 64, 8});
+  else open(d, "wide_tile", {name, i, j, k}, {1, 64});
   if (d.failed) return;
   std::vector<std::string> order{name};
   add_parts(s, &order);
   add_others(s, sides, false, &order);
-  order.insert(order.end(), {i + ".0", j + ".0"});
+  for (const std::string& row : rows) order.push_back(row + ".0");
+  order.push_back(j + ".0");
   const int64_t grid = static_cast<int64_t>(order.size()) - 1;
-  order.push_back(i + ".1");
+  for (const std::string& row : rows) order.push_back(row + ".1");
   add_others(s, sides, true, &order);
   order.push_back(k + ".0");
-  const int64_t depth = static_cast<int64_t>(order.size()) - grid;  // with one loop of the grid
+  const int64_t shared = static_cast<int64_t>(rows.size());
+  // With one loop of the grid and one of items.
+  const int64_t depth = static_cast<int64_t>(order.size()) - grid - (shared - 1);
   fixed(d, "reorder", order, {0});
   fixed(d, "parallel", {name}, {0, grid});
-  fixed(d, "items", {name}, {1, 1});
+  fixed(d, "items", {name}, {1, shared});
   if (d.failed) return;
   const bool made = d.nest.stages[find_stage(d.nest, name)].made;
   for (const Address& address : operands(d.nest, find_stage(d.nest, name))) {
@@ -84,9 +97,11 @@ void tile_wide(Draft& d, int stage, const MatrixSides& sides) {
 }
 
 void tile(Draft& d, int stage) {
-  const std::optional<MatrixSides> wide =
-      d.wide_matrices ? wide_sides(d.nest, stage) : std::nullopt;
-  if (wide.has_value()) return tile_wide(d, stage, *wide);
+  const std::vector<MatrixSides> ways =
+      d.wide_way < 0 ? std::vector<MatrixSides>() : wide_ways(d.nest, stage);
+  if (!ways.empty()) {
+    return tile_wide(d, stage, ways[std::min<size_t>(d.wide_way, ways.size() - 1)]);
+  }
   const Stage s = d.nest.stages[stage];
   const MatrixSides sides = *matrix_sides(d.nest, stage);
   const std::string name = s.name, i = loop_of(s, sides.m), j = loop_of(s, sides.n),

@@ -1,7 +1,11 @@
 // Products that the target has instructions for which multiply matrices: sketches with them, beside
 // those with multiply-adds.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "schedules/space/matrix_sides.h"
 #include "schedules/space/rule.h"
@@ -53,24 +57,39 @@ void split_sums(const Draft& draft, std::vector<Draft>& drafts) {
   }
 }
 
+// By four sub-groups, in each of the ways that the product with the most of them has.
+void add_wide(const Draft& matrices, std::vector<Draft>& drafts) {
+  std::vector<std::string> suffixes;       // of ways
+  for (int s = 0; s < static_cast<int>(matrices.nest.stages.size()); ++s) {
+    const Stage& stage = matrices.nest.stages[s];
+    if (stage.place != Place::kRoot) continue;
+    const std::vector<MatrixSides> ways = wide_ways(matrices.nest, s);
+    for (size_t way = suffixes.size(); way < ways.size(); ++way) {
+      const auto& [m, n, k, over] = ways[way];
+      suffixes.push_back(over < 0 ? "" : concat(", rows along ", stage.axes[over].name, " and ",
+                                                stage.axes[m].name));
+    }
+  }
+  for (size_t way = 0; way < suffixes.size(); ++way) {
+    Draft wide = matrices;
+    wide.name = concat("products of matrices by four sub-groups", suffixes[way]);
+    wide.wide_way = static_cast<int>(way);
+    split_sums(wide, drafts);
+    drafts.push_back(std::move(wide));
+  }
+}
+
 void branch(Draft draft, std::vector<Draft>& drafts) {
-  bool any = false, any_wide = false;
+  bool any = false;
   for (int s = 0; s < static_cast<int>(draft.nest.stages.size()); ++s) {
     const Place place = draft.nest.stages[s].place;
     any = any || (place == Place::kRoot && matrix_sides(draft.nest, s).has_value());
-    any_wide = any_wide || (place == Place::kRoot && wide_sides(draft.nest, s).has_value());
   }
   if (any && !draft.dot_products) {
     Draft matrices = draft;
     matrices.name = "products of matrices";
     matrices.matrices = matrices.groups = matrices.chosen = true;
-    if (any_wide) {
-      Draft wide = matrices;
-      wide.name = "products of matrices by four sub-groups";
-      wide.wide_matrices = true;
-      split_sums(wide, drafts);
-      drafts.push_back(std::move(wide));
-    }
+    add_wide(matrices, drafts);
     split_sums(matrices, drafts);
     drafts.push_back(std::move(matrices));
   }
