@@ -131,6 +131,9 @@ absl::StatusOr<WideSides> fours_of(const Nest& nest, const Step& step) {
                              " are of no box along k"));
   }
   ASSIGN_OR_RETURN(sides.columns, unit_of(nest, stage, factors.b, axis[1], axis[2]));
+  if (!lies_in_rows(nest, stage, factors.b, axis[1], -1)) {
+    return infeasible(concat("columns along ", step.names[2], " do not follow each other"));
+  }
   return sides;
 }
 
