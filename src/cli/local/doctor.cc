@@ -80,7 +80,9 @@ absl::StatusOr<int> run_doctor(const DoctorOptions& options) {
 
 Action declare_doctor(CliArguments app) {
   auto options = std::make_shared<DoctorOptions>();
-  app.add_option("--target", options->target, "whose instructions to measure with; opencl:NUMBER, opencl:NAME, cuda:NUMBER or cuda:NAME: which of a driver's devices")
+  app.add_option("--target", options->target,
+                 "whose instructions to measure with; opencl:NUMBER, opencl:NAME, cuda:NUMBER or "
+                 "cuda:NAME: which of a driver's devices")
       .capture_default_str();
   app.add_flag("--quick", options->quick, "about a second");
   add_output(app, &options->output);
