@@ -61,14 +61,10 @@ int64_t eight_along(const Frame& f, int axis) {
 }
 
 Row moved_rows(const Frame& f, Row row, int64_t rows) {
-  const auto move = [&](int axis, int64_t by) {
-    row.axes[axis].base = row.axes[axis].base + affine(by);
-    row.offset[axis] += by;
-  };
   const int m = f.stage.matrix_axes[0], over = f.stage.rows_over;
   const int64_t along_m = f.axes[m].extent;
-  move(m, over < 0 ? rows : rows % along_m);
-  if (over >= 0) move(over, rows / along_m);
+  row.move(m, over < 0 ? rows : rows % along_m);
+  if (over >= 0) row.move(over, rows / along_m);
   return row;
 }
 

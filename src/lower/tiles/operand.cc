@@ -41,10 +41,8 @@ std::vector<int> Operand::parts(int64_t at, int64_t step, int eights) {
 }
 
 Row Operand::moved(Row row, int64_t at, int64_t step) const {
-  for (const auto& [axis, by] : {std::pair{axis_, at}, std::pair{k_, step}}) {
-    row.axes[axis].base = row.axes[axis].base + affine(by);
-    row.offset[axis] = by;
-  }
+  row.move(axis_, at);
+  row.move(k_, step);
   return row;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/kernel/kernel.h"
 #include "src/lower/tiles/tile.h"
 #include "src/lower/values/evaluate.h"
 
@@ -13,6 +14,11 @@ namespace lw::lowering {
 struct Row {
   std::vector<AxisState> axes;
   std::vector<int64_t> offset;             // of each axis, from the tile's first point
+
+  void move(int axis, int64_t by) {
+    axes[axis].base = axes[axis].base + affine(by);
+    offset[axis] += by;
+  }
 };
 
 bool is_vector(const Loop& loop);

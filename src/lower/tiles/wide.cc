@@ -80,10 +80,8 @@ class SharedFactor {
     Row row{f_.axes, std::vector<int64_t>(f_.axes.size(), 0)};
     for (AxisState& state : row.axes) state.limits.clear();  // beyond them there are zeros
     if (side_ == 0) row = moved_rows(f_, std::move(row), at);
-    for (const auto& [moved, by] : {std::pair{axis_, side_ == 0 ? 0 : at}, std::pair{k_, step}}) {
-      row.axes[moved].base = row.axes[moved].base + affine(by);
-      row.offset[moved] += by;
-    }
+    else row.move(axis_, at);
+    row.move(k_, step);
     Evaluator& evaluator = evaluators_[axis == k_];
     const Point point = make_point(f_, evaluator, row, axis, {0, lanes_, lanes_});
     std::vector<Stmt> made;
