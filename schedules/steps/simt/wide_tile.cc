@@ -92,8 +92,8 @@ bool lies_in_rows(const Nest& nest, int stage, const Expr& factor, int side, int
       }
       return false;
     };
-    if (over < 0 || !steps(side)) return steps(side);
-    return steps(over) && address.stride[over] > address.stride[side];
+    return steps(side) &&
+           (over < 0 || (steps(over) && address.stride[over] > address.stride[side]));
   });
 }
 
