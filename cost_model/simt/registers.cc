@@ -50,6 +50,12 @@ constexpr double kMatrixWords = 2.6, kMatrixLoop = 25, kCopiedOperand = 6.2, kRo
                  kEnding = 0.58, kEndingNext = 1.15, kEndingAtOnce = 72;
 constexpr double kProductAxes = 3;
 
+// Of the loops outside of a tile that add to the same results.
+int64_t sum_loops(const StageCost& cost) {
+  return std::count_if(cost.trips.begin() + cost.run, cost.trips.begin() + cost.tile,
+                       [](double trips) { return trips >= 2; });
+}
+
 double words_of(Type type) { return std::max(1.0, size_of(type) / kRegisterBytes); }
 
 // Elements that a tile reads, each once.
@@ -122,8 +128,7 @@ double mapped_words(const Tile& tile) {
 }
 
 double summed_words(const StageCost& cost, const Tile& tile) {
-  int loops = 0;
-  for (int l = cost.run; l < cost.tile; ++l) loops += cost.trips[l] >= 2 ? 1 : 0;
+  const int64_t loops = sum_loops(cost);
   if (loops > 0) return kSumWords + (loops > 1 ? kLoopsSum : kLoopSum) * tile.loaded();
   return kSumWords + kSharedSum * (tile.shared + tile.own) +
          (cost.instances > 1 ? kEdgeSum : 1) * std::min(kSummedAtOnce, tile.afar);
@@ -187,10 +192,8 @@ double multiplied_words(const Nest& nest, const Analysis& analysis, const StageC
   while (steps > 1 && results + rows + near + far * steps + kRoom > most) {
     steps = std::floor(steps / 2);
   }
-  bool loops = false;
-  for (int l = cost.run; l < cost.tile; ++l) loops = loops || cost.trips[l] >= 2;
   const double next = tile.k - 1;
-  return kMatrixWords + (loops ? kMatrixLoop : 0) + kCopiedOperand * copied + results +
+  return kMatrixWords + (sum_loops(cost) > 0 ? kMatrixLoop : 0) + kCopiedOperand * copied + results +
          (kRowShare + (next > 0 ? kNextRows : 0)) * rows + kNearShare * near +
          kNextNear * std::min(kNearAtOnce, near * next) + kFarShare * far * steps +
          kEnding * ending + kEndingNext * std::min(kEndingAtOnce, ending * next) +
