@@ -25,15 +25,8 @@ int64_t copy_bytes(const Nest& nest, int stage, const Stage& copy,
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-}  // namespace
-
-int64_t item_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
-  const Stage& s = nest.stages[stage];
-  return copy_bytes(nest, stage, copy, inner_extents(s, find_loop(s, copy.loop) + 1));
-}
-
 // Points of the axes that all of a group's items together have at the copy's loop.
-static std::vector<int64_t> group_extents(const Stage& s, const Stage& copy) {
+std::vector<int64_t> group_extents(const Stage& s, const Stage& copy) {
   std::vector<int64_t> extents = inner_extents(s, find_loop(s, copy.loop) + 1);
   for (int l = 0; l < static_cast<int>(s.loops.size()); ++l) {
     if (s.loops[l].kind != LoopKind::kItem) continue;
@@ -43,6 +36,13 @@ static std::vector<int64_t> group_extents(const Stage& s, const Stage& copy) {
     }
   }
   return extents;
+}
+
+}  // namespace
+
+int64_t item_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
+  const Stage& s = nest.stages[stage];
+  return copy_bytes(nest, stage, copy, inner_extents(s, find_loop(s, copy.loop) + 1));
 }
 
 int64_t group_copy_bytes(const Nest& nest, int stage, const Stage& copy) {
