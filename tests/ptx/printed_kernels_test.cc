@@ -7,6 +7,7 @@
 // how many kernels one is assembled.
 #include <cstdio>
 
+#include "absl/types/span.h"
 #include "src/build/simt/ptx/assembler/assemble.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "src/kernel/groups.h"
@@ -376,36 +377,32 @@ TEST(PrintedKernels, ReadRowsForEachOther) {
   EXPECT_GT(printed.tally().rings, 0);
 }
 
-TEST(PrintedKernels, MultiplyByFourSubGroups) {
-  Printed printed("four sub-groups");
+// In so many rounds of each text all kernels are of four sub-groups.
+void hold_wide(Printed& printed, absl::Span<const char* const> texts, double most_operations,
+               int rounds) {
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
   const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
-  for (const char* text : kWideProducts) {
-    const HeldProgram held = held_text(text, rng, 3e7);
-    for (int n = 0; n < 5; ++n) printed.hold(held, target, rng);
+  for (const char* text : texts) {
+    const HeldProgram held = held_text(text, rng, most_operations);
+    for (int n = 0; n < rounds; ++n) printed.hold(held, target, rng);
   }
   EXPECT_GT(printed.tally().wide, 0);
   EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
   EXPECT_GT(printed.tally().boxes, 0);
-  EXPECT_GT(printed.tally().clusters, 0);
-  EXPECT_GT(printed.tally().producers, 0);
   EXPECT_GT(printed.tally().ends, 0);
   EXPECT_GT(printed.tally().rings, 0);
 }
 
+TEST(PrintedKernels, MultiplyByFourSubGroups) {
+  Printed printed("four sub-groups");
+  hold_wide(printed, kWideProducts, 3e7, 5);
+  EXPECT_GT(printed.tally().clusters, 0);
+  EXPECT_GT(printed.tally().producers, 0);
+}
+
 TEST(PrintedKernels, MultiplyRowsOfTwoAxes) {
   Printed printed("rows along");
-  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 22)));
-  const auto target = std::make_shared<const Target>(*find_target("nvidia_sm90a"));
-  for (const char* text : kRowsOfTwoAxes) {
-    const HeldProgram held = held_text(text, rng, 1e8);
-    for (int n = 0; n < 4; ++n) printed.hold(held, target, rng);
-  }
-  EXPECT_GT(printed.tally().wide, 0);
-  EXPECT_EQ(printed.tally().wide, printed.tally().kernels);
-  EXPECT_GT(printed.tally().boxes, 0);
-  EXPECT_GT(printed.tally().ends, 0);
-  EXPECT_GT(printed.tally().rings, 0);
+  hold_wide(printed, kRowsOfTwoAxes, 1e8, 4);
 }
 
 TEST(PrintedKernels, MultiplyInParts) {
