@@ -1,4 +1,5 @@
 // The list of targets, and targets that a user brings.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 

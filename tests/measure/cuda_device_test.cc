@@ -10,8 +10,8 @@
 #include "src/measure/cuda/cuda_api.h"
 #include "src/measure/cuda/cuda_call.h"
 #include "src/measure/cuda/cuda_devices.h"
-#include "src/measure/cuda/nvml.h"
 #include "src/measure/cuda/cuda_target.h"
+#include "src/measure/cuda/nvml.h"
 #include "tests/measure/cuda_fixture.h"
 
 namespace lw {
