@@ -208,6 +208,8 @@ TEST(RandomTest, EveryTraceComputesTheReference) {
       EXPECT_EQ(kernel.status().code(), absl::StatusCode::kFailedPrecondition)
           << kernel.status() << "\n"
           << what;
+      const std::string why(kernel.status().message());
+      std::printf("  pair %d is refused: %s\n", static_cast<int>(pair), why.c_str());
       continue;
     }
     ++lowered;
