@@ -14,8 +14,8 @@ function(runner architecture compiler)
   set(runner ${CMAKE_BINARY_DIR}/lw_runner_${architecture})
   add_custom_command(OUTPUT ${runner}
     COMMAND ${compiler} -std=c++20 -O2 -Wall -Wextra -static -fno-exceptions -fno-rtti
-            -I ${CMAKE_SOURCE_DIR} ${runner_sources} -o ${runner}
-    DEPENDS ${runner_sources} ${runner_headers} ${CMAKE_SOURCE_DIR}/src/build/context.h
+            -I ${CMAKE_SOURCE_DIR} -I ${CMAKE_SOURCE_DIR}/include ${runner_sources} -o ${runner}
+    DEPENDS ${runner_sources} ${runner_headers} ${CMAKE_SOURCE_DIR}/include/loopwright/context.h
             ${CMAKE_SOURCE_DIR}/src/base/clock.h ${CMAKE_SOURCE_DIR}/src/base/parallel_pool.h
     COMMENT "Compiling lw_runner_${architecture}")
   add_custom_target(runner_${architecture} DEPENDS ${runner})

@@ -35,6 +35,11 @@ absl::StatusOr<const Code*> find_code(std::string_view name) {
 
 }  // namespace
 
+absl::StatusOr<Artifact> Backend::described(const Kernel& kernel, const Target& target,
+                                            const KernelFacts&) const {
+  return build(kernel, target);
+}
+
 absl::StatusOr<std::vector<ExportedFile>> Backend::exported(const Artifact& artifact,
                                                             const std::string&) const {
   return absl::UnimplementedError("kernels for '" + artifact.architecture +

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/build/context.h"
+#include "loopwright/context.h"
 #include "src/kernel/kernel.h"
 
 namespace lw {
@@ -23,6 +23,19 @@ struct Artifact {
   int64_t workspace_bytes = 0, private_bytes = 0, packed_bytes = 0;
 };
 
+// What a kernel says of itself to whoever loads it: lw_kernel (loopwright/context.h), as values.
+struct KernelFacts {
+  struct Argument {
+    std::string name, type;
+    std::vector<int64_t> shape;
+    int32_t flags = 0;                     // LW_OUTPUT, ...
+    int64_t bytes = 0, alignment = 1;
+  };
+  std::vector<Argument> arguments;
+  int64_t threads = 1;
+  std::string digest, json;
+};
+
 // Of those that belong to one kernel, alike but for their endings.
 struct ExportedFile {
   std::string ending, bytes;               // ".h"
@@ -33,6 +46,9 @@ class Backend {
   virtual ~Backend() = default;
   // kInvalidArgument: the kernel uses what the target lacks. kInternal: the code generator failed.
   virtual absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const = 0;
+  // With the facts in it, as the symbol ENTRY_kernel, where the architecture's artifacts are objects.
+  virtual absl::StatusOr<Artifact> described(const Kernel& kernel, const Target& target,
+                                             const KernelFacts& facts) const;
   // "llvm" | "asm": the text of that stage for `show`; kUnimplemented where there is none.
   virtual absl::StatusOr<std::string> text(const Kernel& kernel, const Target& target,
                                            std::string_view stage) const = 0;
@@ -52,9 +68,11 @@ absl::StatusOr<const Backend*> find_backend(std::string_view architecture);
 class Loaded {
  public:
   virtual ~Loaded() = default;
-  // 0, or nonzero if the kernel refuses its context. REQUIRES: pointers as build/context.h says.
+  // 0, or nonzero if the kernel refuses its context. REQUIRES: pointers as loopwright/context.h says.
   virtual int run(const lw_context* context, void* const* buffers) const = 0;
   virtual int prepack(const lw_context* context, void* const* buffers) const = 0;
+  // What it says of itself, as long as this lives; null where it was not built described().
+  virtual const lw_kernel* described() const { return nullptr; }
 };
 absl::StatusOr<std::unique_ptr<Loaded>> load(const Artifact& artifact);
 using Loader = absl::StatusOr<std::unique_ptr<Loaded>> (*)(const Artifact& artifact);

@@ -61,9 +61,10 @@ std::string header_text(const Artifact& artifact, const std::string& about) {
       "#define %s_WORKSPACE_BYTES(workers) (INT64_C(%d) + (workers) * INT64_C(%d))\n"
       "#define %s_PACKED_BYTES INT64_C(%d)\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
+      "extern const lw_kernel %s_kernel;\n"
       "int32_t %s(const lw_context* context, void* const* buffers);\n",
       macro, aligned_bytes(artifact.workspace_bytes), aligned_bytes(artifact.private_bytes),
-      macro, artifact.packed_bytes, name);
+      macro, artifact.packed_bytes, name, name);
   if (artifact.packed_bytes > 0) {
     absl::StrAppendFormat(
         &out, "int32_t %s_prepack(const lw_context* context, void* const* buffers);\n", name);
@@ -74,20 +75,16 @@ std::string header_text(const Artifact& artifact, const std::string& about) {
 class LlvmBackend : public Backend {
  public:
   absl::StatusOr<Artifact> build(const Kernel& kernel, const Target& target) const override {
-    Artifact artifact;
-    artifact.architecture = target.architecture;
-    artifact.entry = kernel.name;
-    artifact.workspace_bytes = kernel.workspace_bytes;
-    artifact.private_bytes = kernel.private_bytes;
-    artifact.packed_bytes = kernel.packed_bytes;
-    ASSIGN_OR_RETURN(artifact.bytes, generate(kernel, target, "object"));
-    RETURN_IF_ERROR(check_self_contained(kernel, artifact.bytes));
-    return artifact;
+    return object_of(kernel, target, nullptr);
+  }
+  absl::StatusOr<Artifact> described(const Kernel& kernel, const Target& target,
+                                     const KernelFacts& facts) const override {
+    return object_of(kernel, target, &facts);
   }
 
   absl::StatusOr<std::string> text(const Kernel& kernel, const Target& target,
                                    std::string_view stage) const override {
-    if (stage == "llvm" || stage == "asm") return generate(kernel, target, stage);
+    if (stage == "llvm" || stage == "asm") return generate(kernel, target, stage, nullptr);
     return absl::UnimplementedError("the LLVM backend has the stages llvm and asm");
   }
 
@@ -102,8 +99,21 @@ class LlvmBackend : public Backend {
   }
 
  private:
+  static absl::StatusOr<Artifact> object_of(const Kernel& kernel, const Target& target,
+                                            const KernelFacts* facts) {
+    Artifact artifact;
+    artifact.architecture = target.architecture;
+    artifact.entry = kernel.name;
+    artifact.workspace_bytes = kernel.workspace_bytes;
+    artifact.private_bytes = kernel.private_bytes;
+    artifact.packed_bytes = kernel.packed_bytes;
+    ASSIGN_OR_RETURN(artifact.bytes, generate(kernel, target, "object", facts));
+    RETURN_IF_ERROR(check_self_contained(kernel, artifact.bytes));
+    return artifact;
+  }
+
   static absl::StatusOr<std::string> generate(const Kernel& kernel, const Target& target,
-                                              std::string_view stage) {
+                                              std::string_view stage, const KernelFacts* facts) {
     // LLVM would make something of a kernel that means nothing.
     RETURN_IF_ERROR(verify(kernel, Checked::kMeaning));
     if (is_managed(kernel)) {
@@ -120,6 +130,7 @@ class LlvmBackend : public Backend {
     std::string error;
     context.setDiagnosticHandlerCallBack(keep_error, &error);
     std::unique_ptr<llvm::Module> module = emit_module(kernel, target, &context);
+    if (facts != nullptr) describe(kernel, target, *facts, module.get());
     RETURN_IF_ERROR(optimize(module.get(), target));
     if (stage == "llvm") {
       std::string text;

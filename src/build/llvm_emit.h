@@ -12,6 +12,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "schedules/targets/target.h"
+#include "src/build/build.h"
 #include "src/kernel/kernel.h"
 
 namespace lw {
@@ -86,6 +87,10 @@ std::string_view baseline_cpu(const Target& target);
 // The module of a kernel, before any pass.
 std::unique_ptr<llvm::Module> emit_module(const Kernel& kernel, const Target& target,
                                           llvm::LLVMContext* context);
+
+// Adds the kernel's table, NAME_kernel (llvm_describe.cc). REQUIRES: emit_module()'s.
+void describe(const Kernel& kernel, const Target& target, const KernelFacts& facts,
+              llvm::Module* module);
 
 // Runs the passes and emits an object (or assembly) for `target`.
 absl::StatusOr<std::string> emit_code(llvm::Module* module, const Target& target, bool assembly);

@@ -40,8 +40,11 @@ class LoadedObject : public Loaded {
     return prepack_entry == nullptr ? 0 : prepack_entry(context, buffers);
   }
 
+  const lw_kernel* described() const override { return kernel; }
+
   JITLinkMemoryManager::FinalizedAlloc allocation;
   Entry entry = nullptr, prepack_entry = nullptr;
+  const lw_kernel* kernel = nullptr;
 };
 
 // What JITLink asks while it links; everything happens before link() returns.
@@ -64,6 +67,9 @@ class LoadLinking : public llvm::jitlink::JITLinkContext {
         object_->entry = symbol->getAddress().toPtr<Entry>();
       if (symbol->getName() == artifact_.entry + "_prepack") {
         object_->prepack_entry = symbol->getAddress().toPtr<Entry>();
+      }
+      if (symbol->getName() == artifact_.entry + "_kernel") {
+        object_->kernel = symbol->getAddress().toPtr<const lw_kernel*>();
       }
     }
     return llvm::Error::success();

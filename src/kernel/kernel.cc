@@ -1,6 +1,9 @@
 #include "src/kernel/kernel.h"
 
+#include <algorithm>
 #include <bit>
+#include <functional>
+#include <iterator>
 
 #include "src/base/hash.h"
 #include "src/kernel/blocks.h"
@@ -203,6 +206,23 @@ uint64_t hash(const Kernel& kernel) {
     hash = hash_combine(hash, pack(static_cast<int>(r.type), r.lanes));
   }
   return hash_list(hash_list(hash, kernel.body), kernel.prepack);
+}
+
+bool uses_argument(const Kernel& kernel, int slot) {
+  const auto is_it = [&](int buffer) {
+    return buffer >= 0 && kernel.buffers[static_cast<size_t>(buffer)].scope == Scope::kArgument &&
+           kernel.buffers[static_cast<size_t>(buffer)].slot == slot;
+  };
+  const std::function<bool(const std::vector<Stmt>&)> any = [&](const std::vector<Stmt>& list) {
+    return std::any_of(list.begin(), list.end(), [&](const Stmt& s) {
+      if (is_it(s.buffer) || any(s.body) || any(s.otherwise)) return true;
+      if (s.block == nullptr) return false;
+      return is_it(s.block->dst.buffer) ||
+             std::any_of(std::begin(s.block->srcs), std::end(s.block->srcs),
+                         [&](const View& view) { return is_it(view.buffer); });
+    });
+  };
+  return any(kernel.body);
 }
 
 }  // namespace lw

@@ -71,7 +71,7 @@ Affine operator*(const Affine& a, int64_t factor);
 int64_t byte_alignment(const Affine& index, int64_t size);
 
 // Buffers in a workspace, and workspaces that follow each other (the shared one, then each worker's
-// own: src/build/context.h), begin at multiples of so many bytes.
+// own: loopwright/context.h), begin at multiples of so many bytes.
 inline constexpr int64_t kWorkspaceAlignment = 64;
 // Of a swizzled buffer, which begins at a multiple of kSwizzle bytes, the pieces of 16 bytes of each
 // 128 change places: the address' bits 4 to 6 are those of before, exclusive or its bits 7 to 9.
@@ -318,5 +318,8 @@ absl::StatusOr<Kernel> parse_kernel(std::string_view text);
 // kernels apart that are equal, also from what parse_kernel makes of their texts: databases hold
 // hashes, of what is withdrawn too, so they stay as they are.
 uint64_t hash(const Kernel& kernel);
+
+// Whether the body, prepack aside, touches the argument.
+bool uses_argument(const Kernel& kernel, int slot);
 
 }  // namespace lw

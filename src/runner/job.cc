@@ -4,7 +4,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
-#include "src/build/context.h"
+#include "loopwright/context.h"
 #include "src/measure/machine/processors.h"
 #include "src/measure/run/caches.h"
 #include "src/measure/run/timing.h"

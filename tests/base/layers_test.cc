@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 // last, what they are together. A header that is installed stands before the first room that makes
 // its words true, and all may be read by whoever stands below it.
 const std::vector<std::string> kStory = {
-    "proto/", "src/base/", "src/base/fields/", "src/exec/",
+    "proto/", "src/base/", "src/base/fields/", "include/loopwright/context.h", "src/runtime/", "src/exec/",
     "src/npu/", "src/npu/isa/", "src/npu/module.", "src/npu/timing/", "src/npu/function/",
     "src/npu/programs/", "src/npu/compare/", "include/loopwright/npu.h", "src/npu/c/",
     "src/npu/cli/",
@@ -37,7 +37,7 @@ const std::vector<std::string> kStory = {
     "cost_model/", "cost_model/cpu/", "cost_model/npu/", "cost_model/simt/", "cost_model/forest/",
     "tuner_db/", "tuner_db/records/", "include/loopwright/lookup.h", "tuner_db/ladder/",
     "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
-    "include/loopwright/tuning.h", "src/search/", "src/build/context.h", "src/build/build.h", "src/build/npu/",
+    "include/loopwright/tuning.h", "src/search/", "src/build/build.h", "src/build/run_program.", "src/build/npu/",
     "src/build/interpreter/interpret_block.", "src/build/interpreter/lanes.",
     "src/build/interpreter/matrix_tile.", "src/build/interpreter/lockstep.",
     "src/build/interpreter/sets.", "src/build/interpreter/execute.h",
@@ -71,7 +71,7 @@ const std::vector<std::string> kStory = {
 
 constexpr int kMaxLines = 500;
 constexpr int kMaxFiles = 25;
-constexpr int kMaxPublicHeaders = 10;
+constexpr int kMaxPublicHeaders = 11;
 
 // The headers that are installed, as their includes name them.
 bool is_public(const std::string& path) {

@@ -20,7 +20,7 @@ struct EmulateOptions {
                                            // that follow each other; 0: any number
 };
 
-// Runs prepack, if any, and body on arguments as build/context.h says, with memories of its own.
+// Runs prepack, if any, and body on arguments as loopwright/context.h says, with memories of its own.
 // kInternal says what went wrong first, and where; the arguments then hold anything:
 //   a race: two items of a group touch the same bytes, at least one writes, and no barrier is
 //     between; or two groups of one loop do, whose order nothing says, unless both write the same

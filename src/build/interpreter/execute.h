@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "src/build/context.h"
+#include "loopwright/context.h"
 #include "src/build/interpreter/lockstep.h"
 #include "src/kernel/kernel.h"
 

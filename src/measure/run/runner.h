@@ -55,7 +55,7 @@ class Runner {
   lw_context context_{};
 };
 
-// The workspace that a context with `workers` workers needs (build/context.h).
+// The workspace that a context with `workers` workers needs (loopwright/context.h).
 int64_t workspace_needed(const Artifact& artifact, int workers);
 
 }  // namespace lw

@@ -16,7 +16,7 @@
 #include "src/base/files.h"
 #include "src/base/message.h"
 #include "src/build/simt/ptx/assembler/ptxas_report.h"
-#include "src/build/simt/ptx/assembler/run_program.h"
+#include "src/build/run_program.h"
 
 namespace lw {
 namespace {

@@ -1,4 +1,4 @@
-// A program as a child process, from its start to its end. Internal to src/build/simt/ptx. Thread-safe.
+// A program as a child process, from its start to its end. Thread-safe.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/build/simt/ptx/assembler/run_program.h"
+#include "src/build/run_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
