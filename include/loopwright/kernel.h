@@ -82,11 +82,21 @@ bool is_verified(const Choice& choice);
 absl::StatusOr<Choice> checked(const Task& task, const LookupAnswer& answer,
                                std::vector<std::string>* notes);
 
+struct ExportOptions {
+  // NAME: the symbol and the files' name, an identifier of C; "": the op's. Kernels of different
+  // names link into one program, whatever their shapes, targets and ops.
+  std::string entry;
+  // NAME.so too, linked by the system's linker: for dlopen(), with the symbol `loopwright_kernel`,
+  // an lw_kernel (context.h).
+  bool shared = false;
+};
 // Writes NAME.json and what C needs to call the kernel, NAME.o and NAME.h (for a simulated NPU
 // NAME.npu, NAME.c, NAME.h and NAME.s; for OpenCL NAME.cl, NAME.c and NAME.h), into `folder` (made
-// if needed) and returns their paths.
-// kUnavailable: what the file system says.
+// if needed) and returns their paths. They depend on the task and the trace alone, but for NAME.json's
+// time; no file names a path of this machine. kInvalidArgument: the name; kUnavailable: what the file
+// system or the linker says; kAlreadyExists: the folder has another workload's kernel of that name.
 absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
-                                                       const std::string& folder);
+                                                       const std::string& folder,
+                                                       const ExportOptions& options = {});
 
 }  // namespace lw

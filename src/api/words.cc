@@ -4,12 +4,18 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/functional/function_ref.h"
-
 namespace lw {
 namespace {
 
 namespace fs = std::filesystem;
+
+fs::path absolute(const std::string& folder) {
+  std::error_code error;
+  const fs::path path = fs::absolute(folder.empty() ? "." : folder, error);
+  return error ? fs::path(folder) : path;
+}
+
+}  // namespace
 
 std::string with_path(const std::string& words, absl::FunctionRef<fs::path(const fs::path&)> to) {
   const size_t first = std::min(words.find(' '), words.size());
@@ -20,13 +26,14 @@ std::string with_path(const std::string& words, absl::FunctionRef<fs::path(const
   return to(fs::path(words.substr(0, end))).string() + words.substr(end);
 }
 
-fs::path absolute(const std::string& folder) {
-  std::error_code error;
-  const fs::path path = fs::absolute(folder.empty() ? "." : folder, error);
-  return error ? fs::path(folder) : path;
+std::string file_of_words(const std::string& words) {
+  std::string file;
+  with_path(words, [&](const fs::path& path) {
+    file = path.string();
+    return path;
+  });
+  return file;
 }
-
-}  // namespace
 
 std::string absolute_words(const std::string& words, const std::string& folder) {
   return with_path(words, [&](const fs::path& path) {

@@ -18,6 +18,7 @@
 #include "src/base/files.h"
 #include "src/client/lock.h"
 #include "src/expr/language/text.h"
+#include "tuner_db/ladder/snapshot.h"
 #include "tuner_db/sql/database.h"
 
 namespace lw {
@@ -140,6 +141,7 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
 }
 
 std::string DatabaseFlags::shown() const {
+  if (!snapshot.empty()) return snapshot;
   if (!is_postgres_url(path)) return path;
   const size_t user = path.find("://") + 3, host = path.find('@', user);
   const size_t password = path.find(':', user);
@@ -212,9 +214,16 @@ namespace {
 // The ladder's answer, and a word on stderr where it is not what was tuned.
 absl::StatusOr<LookupAnswer> look_up_and_say(const Task& task, const DatabaseFlags& database,
                                              const Output& output) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Store> store, database.open_to_read());
-  if (store == nullptr) store = make_memory_store();
-  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *make_store_source(*store))));
+  std::unique_ptr<Store> store;
+  std::unique_ptr<RecordSource> source;
+  if (!database.snapshot.empty()) {
+    ASSIGN_OR_RETURN(source, environment(Snapshot::open(database.snapshot)));
+  } else {
+    ASSIGN_OR_RETURN(store, database.open_to_read());
+    if (store == nullptr) store = make_memory_store();
+    source = make_store_source(*store);
+  }
+  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *source)));
   if (database.frozen && answer.outcome != Rung::kExact) {
     return frozen_miss(task, database.shown());
   }

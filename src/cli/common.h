@@ -71,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
 
 struct DatabaseFlags {
   std::string path;
+  std::string snapshot;                    // of `db snapshot`, read instead; "": none
   bool frozen = false;                     // a miss is exit 2
   bool unverified = false;                 // take what was never verified without a check
   bool insecure = false;                   // a PostgreSQL of another machine, without proof

@@ -1,6 +1,10 @@
+#include <filesystem>
+
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "loopwright/kernel.h"
 #include "src/api/task.h"
+#include "src/api/words.h"
 #include "src/cli/commands.h"
 #include "src/cli/service/withdrawn.h"
 #include "src/client/lock.h"
@@ -8,16 +12,47 @@
 namespace lw {
 namespace {
 
-struct ExportOptions {
+struct ExportFlags {
   WorkloadOptions workload;
   DatabaseFlags database;
   WithdrawnFlags withdrawn;
   Output output;
-  std::string folder, locked, lock;
+  std::string folder, locked, lock, entry, depfile;
+  bool shared = false;
 };
 
-int print(const ExportOptions& options, const std::vector<std::string>& files,
-          const std::string& outcome) {
+// What the files were made of, for Make and Ninja: so that a build makes them anew when one of these
+// changes.
+absl::Status write_depfile(const ExportFlags& options, const Task& task,
+                           const std::vector<std::string>& files) {
+  const auto escaped = [](const std::string& path) {
+    return absl::StrReplaceAll(path, {{" ", "\\ "}, {"#", "\\#"}, {"$", "$$"}});
+  };
+  std::vector<std::string> inputs;
+  const std::string program = file_of_words(task.workload().source_words);
+  if (!program.empty()) inputs.push_back(program);
+  const std::string& target = options.workload.target;
+  if (target.ends_with(".json")) inputs.push_back(target);
+  if (!options.locked.empty()) {
+    inputs.push_back(options.lock.empty() ? options.locked + "/bundle.json" : options.lock);
+  } else if (!options.database.snapshot.empty()) {
+    inputs.push_back(options.database.snapshot);
+  } else if (std::filesystem::exists(options.database.path)) {
+    inputs.push_back(options.database.path);
+  }
+  std::string text;
+  for (const std::string& file : files) text += escaped(file) + " ";
+  text.back() = ':';
+  for (const std::string& input : inputs) {
+    text += " " + escaped(std::filesystem::absolute(input).lexically_normal().string());
+  }
+  return write_text(options.depfile, text + "\n");
+}
+
+absl::StatusOr<int> print(const ExportFlags& options, const Task& task,
+                          const std::vector<std::string>& files,
+                          const std::string& outcome) {
+  if (!options.depfile.empty()) RETURN_IF_ERROR(write_depfile(options, task, files));
   Table table{{"file"}, {}, {}};
   for (const std::string& file : files) table.rows.push_back({file});
   emit(options.output, {{"files", files}, {"outcome", outcome}}, table,
@@ -25,7 +60,7 @@ int print(const ExportOptions& options, const std::vector<std::string>& files,
   return kDone;
 }
 
-absl::StatusOr<int> run_export(const ExportOptions& options) {
+absl::StatusOr<int> run_export(const ExportFlags& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
   if (!options.lock.empty() && options.locked.empty()) {
     return absl::InvalidArgumentError("--lock says what a bundle must hold; --locked names it");
@@ -35,6 +70,10 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
                                       "knows what was withdrawn from it");
   }
   if (!options.locked.empty()) {
+    if (!options.entry.empty() || options.shared) {
+      return absl::InvalidArgumentError("a bundle's files are as they were locked: --entry and "
+                                        "--shared are for kernels that are built");
+    }
     if (options.lock.empty()) {
       options.output.note("the bundle is compared with its own copy of the lock file alone; "
                           "--lock FILE compares it with yours");
@@ -51,16 +90,17 @@ absl::StatusOr<int> run_export(const ExportOptions& options) {
       return files.status();
     }
     if (!files.ok()) return environment(files.status());
-    return print(options, *files, "exact");
+    return print(options, task, *files, "exact");
   }
   ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                   environment(export_kernel(task, choice, options.folder)));
-  return print(options, files, choice.outcome);
+                   environment(export_kernel(task, choice, options.folder,
+                                             {options.entry, options.shared})));
+  return print(options, task, files, choice.outcome);
 }
 
 Action declare_export(CliArguments app) {
-  auto options = std::make_shared<ExportOptions>();
+  auto options = std::make_shared<ExportFlags>();
   add_workload(app, &options->workload);
   add_database(app, &options->database);
   add_frozen(app, &options->database, /*runs=*/true);
@@ -70,6 +110,13 @@ Action declare_export(CliArguments app) {
   app.add_option("--lock", options->lock,
                  "the lock file that --locked's files must be as, not the copy in the bundle");
   add_withdrawn(app, &options->withdrawn);
+  app.add_option("--snapshot", options->database.snapshot, "read this snapshot, not the database");
+  app.add_option("--entry", options->entry,
+                 "the kernel's symbol and its files' name (default: the op's), so that several link "
+                 "into one program");
+  app.add_flag("--shared", options->shared, "NAME.so too, for dlopen()");
+  app.add_option("--depfile", options->depfile,
+                 "write there, for Make and Ninja, which files the result depends on");
   app.add_option("-o,--output", options->folder, "folder to write to").required();
   return [options] { return run_export(*options); };
 }
