@@ -56,8 +56,9 @@ ParallelPool::~ParallelPool() {
   }
 }
 
-void ParallelPool::run(int64_t count, Body body, void* closure) {
-  const int64_t workers = static_cast<int64_t>(lanes_.size());
+void ParallelPool::run(int64_t count, Body body, void* closure, int most) {
+  const int64_t all = static_cast<int64_t>(lanes_.size());
+  const int64_t workers = most > 0 && most < all ? most : all;
   if (workers == 1 || count <= 1) {
     for (int64_t i = 0; i < count; ++i) body(closure, i, 0);
     return;
@@ -68,10 +69,11 @@ void ParallelPool::run(int64_t count, Body body, void* closure) {
   }
   body_ = body;
   closure_ = closure;
+  participants_ = static_cast<int>(workers);
   const uint32_t generation = generation_.fetch_add(1, std::memory_order_release) + 1;
   generation_.notify_all();  // a load when nobody sleeps
   work(0);
-  for (int64_t w = 1; w < workers; ++w) {
+  for (int64_t w = 1; w < all; ++w) {
     const auto finished = [&] {
       return lanes_[w]->finished.load(std::memory_order_acquire) == generation;
     };
@@ -87,13 +89,13 @@ void ParallelPool::serve(int worker) {
     // A call cannot begin before all have finished the last: exactly one generation has passed.
     ++seen;
     if (stop_) return;
-    work(worker);
+    if (worker < participants_) work(worker);
     lanes_[worker]->finished.store(seen, std::memory_order_release);
   }
 }
 
 void ParallelPool::work(int worker) {
-  const int workers = static_cast<int>(lanes_.size());
+  const int workers = participants_;
   for (int k = 0; k < workers; ++k) {
     Lane& lane = *lanes_[(worker + k) % workers];
     int64_t i;

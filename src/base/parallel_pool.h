@@ -27,7 +27,8 @@ class ParallelPool {
   // body(closure, i, worker) for every i in [0, count), and returns when all are done. Worker w
   // begins with its own contiguous share, the same in every call of equal count (its caches stay
   // warm), and then takes from the others. Calls with the same worker never overlap.
-  void run(int64_t count, Body body, void* closure);
+  // `workers`: how many take part, of the first; 0: all.
+  void run(int64_t count, Body body, void* closure, int workers = 0);
 
   // The same as lw_context::parallel_for; `pool` is a ParallelPool*.
   static void parallel_for(void* pool, int64_t count, Body body, void* closure) {
@@ -49,6 +50,7 @@ class ParallelPool {
   std::vector<std::unique_ptr<Lane>> lanes_;
   Body body_ = nullptr;  // written before generation_, read after it
   void* closure_ = nullptr;
+  int participants_ = 0;
   bool stop_ = false;
   alignas(64) std::atomic<uint32_t> generation_{0};
 };
