@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "loopwright/kernel.h"
-#include "nlohmann/json.hpp"
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/api/words.h"
@@ -18,7 +18,7 @@
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/expr/expr.h"
-#include "src/expr/language/text.h"
+#include "src/expr/language/syntax.h"
 #include "src/kernel/kernel.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/records/record_codec.h"
@@ -27,18 +27,10 @@ namespace lw {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-constexpr int kLockVersion = 1;
-
 absl::Status write_with_folder(const std::string& path, const std::string& text) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   return write_file(path, text);
-}
-
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // The objects' folder while they are hashed.
@@ -69,26 +61,32 @@ struct Built {
   std::map<std::string, std::string> files;
 };
 absl::StatusOr<Built> build_into(const Task& task, const ScheduleRecord& record,
-                                 const std::string& folder) {
+                                 const std::string& folder, const ExportOptions& options) {
   ASSIGN_OR_RETURN(Choice choice, choose_trace(task, record.trace));
   Built built;
   built.kernel = kernel_digest(task.key(), hash(*choice.kernel));
   Choice named = exact_choice(record);
   named.nest = std::move(choice.nest);
   named.kernel = std::move(choice.kernel);
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, export_kernel(task, named, folder));
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, export_kernel(task, named, folder, options));
   for (const std::string& path : paths) {
-    if (fs::path(path).extension() == ".json") continue;
+    const std::string ending = fs::path(path).extension();
+    if (ending == ".json" || ending == ".so") continue;  // a time; a linker's, and linked here
     ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
     built.files[fs::path(path).filename()] = sha256(bytes);
   }
   return built;
 }
 
-// A file's name and nothing else.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
+// What was built is what was locked; of version 1 the objects are of before kernels described
+// themselves, but the code is the same.
+absl::Status check_built(const LockEntry& entry, const Built& built) {
+  if (entry.is_whole() ? built.files == entry.files
+                       : entry.kernel.empty() || entry.kernel == built.kernel) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      concat("'", entry.words, "' gives another object than the locked one"));
 }
 
 // Kernels of one name (other threads, another target) must not meet.
@@ -96,52 +94,30 @@ std::string place_of(const std::string& bundle, const LockEntry& entry) {
   return concat(bundle, "/", entry.record.substr(0, 16));
 }
 
-absl::StatusOr<LockEntry> parse_entry(const Json& json) {
-  LockEntry entry;
-  const auto text = [&](const Json& from, const char* name, std::string* to) {
-    if (!from.is_object() || !from.contains(name) || !from[name].is_string()) return false;
-    *to = from[name].get<std::string>();
-    return true;
-  };
-  const Json key = json.is_object() && json.contains("key") ? json["key"] : Json();
-  const bool whole =
-      text(json, "words", &entry.words) && text(json, "record", &entry.record) &&
-      text(key, "workload", &entry.key.workload) && text(key, "target", &entry.key.target) &&
-      text(key, "backend", &entry.key.backend) && text(key, "cache", &entry.key.cache) &&
-      text(key, "objective", &entry.key.objective) && key.contains("threads") &&
-      key["threads"].is_number_integer() && json.contains("files") && json["files"].is_object();
-  if (!whole) return absl::InvalidArgumentError("lock: an entry lacks words, record, key or files");
-  entry.key.threads = key["threads"].get<int>();
-  std::string kind;                        // older locks have none, nor have measured times
-  if (text(json, "time_kind", &kind) && !parse_time_kind(kind, &entry.time_kind)) {
-    return absl::InvalidArgumentError(concat("lock: '", kind, "' is no kind of time"));
+// The program and the target, of version 1 from elsewhere.
+absl::StatusOr<Task> named_task(const LockEntry& entry, const Lock& lock,
+                                const std::string& lock_folder, const RecordSource& source) {
+  if (!entry.is_whole()) {
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, source.target(entry.key.target));
+    ASSIGN_OR_RETURN(Program program,
+                     load_workload(absl::StrSplit(absolute_words(entry.words, lock_folder), ' ')));
+    return make_task(std::move(program), entry.words, target, entry.key.threads);
   }
-  if (text(json, "kernel", &entry.kernel) && !is_digest(entry.kernel)) {
-    return absl::InvalidArgumentError("lock: a kernel is no sha256");
-  }
-  const std::string defect = lw::defect(entry.key);
-  if (!defect.empty()) return absl::InvalidArgumentError(concat("lock: a key's ", defect));
-  if (!is_digest(entry.record)) return absl::InvalidArgumentError("lock: a record is no sha256");
-  for (const auto& [name, sum] : json["files"].items()) {
-    if (!is_plain_name(name) || !sum.is_string() || !is_digest(sum.get<std::string>())) {
-      return absl::InvalidArgumentError(concat("lock: '", name, "' is no file with a sha256"));
-    }
-    entry.files[name] = sum.get<std::string>();
-  }
-  return entry;
+  ASSIGN_OR_RETURN(Program program, parse_program(entry.program, entry.entry));
+  return make_task(std::move(program), entry.words, lock.targets.at(entry.key.target),
+                   entry.key.threads);
 }
 
-absl::StatusOr<Task> task_of(const LockEntry& entry, const std::string& lock_folder,
-                             const RecordSource& source) {
-  absl::StatusOr<std::shared_ptr<const Target>> target = source.target(entry.key.target);
-  if (!target.ok()) return target.status();
-  WorkloadRow row;
-  row.id = entry.key.workload;
-  row.source_words = entry.words;
-  ASSIGN_OR_RETURN(Program program,
-                   load_workload(absl::StrSplit(absolute_words(entry.words, lock_folder), ' ')));
-  ASSIGN_OR_RETURN(Task task,
-                   make_task(std::move(program), entry.words, *target, entry.key.threads));
+absl::StatusOr<Task> task_of(const LockEntry& entry, const Lock& lock,
+                             const std::string& lock_folder, const RecordSource& source) {
+  ASSIGN_OR_RETURN(Task task, named_task(entry, lock, lock_folder, source));
+  Objective objective;
+  if (!parse_objective(entry.key.objective, &objective)) {
+    return absl::FailedPreconditionError(concat("'", entry.words, "' is locked for the objective ",
+                                                entry.key.objective,
+                                                ", which this program does not know"));
+  }
+  task = with_objective(task, objective);
   if (task.key().workload != entry.key.workload) {
     return absl::FailedPreconditionError(
         concat("'", entry.words, "' no longer gives the locked workload: run `loopwright lock`"));
@@ -166,96 +142,90 @@ absl::StatusOr<std::shared_ptr<const ScheduleRecord>> exact_record(const Task& t
   return found[0].record;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<SuiteCase>> read_requests(const std::string& path) {
-  absl::StatusOr<std::string> text = read_file(path);
-  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
-  const size_t first = text->find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && (*text)[first] == '{') return load_suite(path, {});
-  std::vector<SuiteCase> cases;
-  const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
-  for (std::string line : lines) {
-    line = line.substr(0, line.find('#'));
-    SuiteCase one;
-    one.words = absl::StrSplit(absl::StripAsciiWhitespace(line), absl::ByAnyChar(" \t\r"),
-                               absl::SkipEmpty());
-    one.name = absl::StrJoin(one.words, " ");
-    if (!one.words.empty()) cases.push_back(std::move(one));
-  }
-  if (cases.empty()) return absl::InvalidArgumentError(concat(path, ": names no workload"));
-  return cases;
+// The op's name, or with digits of what else the key says: not of the code generator, so that a newer
+// one changes no symbol.
+std::string symbol_of(const Task& task, const std::set<std::string>& taken) {
+  const std::string& op = task.program()->name;
+  if (!taken.contains(op)) return op;
+  Key key = task.key();
+  key.backend.clear();
+  return concat(op, "_", sha256(key_text(key)).substr(0, 8));
 }
 
-std::string request_file(const std::vector<std::string>& words, const std::string& target,
-                         int threads) {
-  Json json;
-  json["command"] = concat("loopwright tune --suite FILE --target ", target,
-                           threads > 0 ? concat(" --threads ", threads) : "");
-  json["workloads"] = Json::array();
-  for (const std::string& one : words) {
-    json["workloads"].push_back({{"name", one}, {"words", one}});
-  }
-  return dump(json);
-}
-
-std::string to_text(const Lock& lock) {
-  std::map<std::string, const LockEntry*> sorted;
-  for (const LockEntry& entry : lock.entries) sorted[key_text(entry.key)] = &entry;
-  Json json = {{"loopwright_lock", kLockVersion}, {"entries", Json::array()}};
-  for (const auto& [text, entry] : sorted) {
-    const Key& key = entry->key;
-    json["entries"].push_back({{"words", entry->words},
-                               {"key",
-                                {{"workload", key.workload},
-                                 {"target", key.target},
-                                 {"backend", key.backend},
-                                 {"threads", key.threads},
-                                 {"cache", key.cache},
-                                 {"objective", key.objective}}},
-                               {"record", entry->record},
-                               {"files", entry->files}});
-    if (!entry->kernel.empty()) json["entries"].back()["kernel"] = entry->kernel;
-    if (entry->time_kind != TimeKind::kMeasured) {
-      json["entries"].back()["time_kind"] = time_kind_name(entry->time_kind);
-    }
-  }
-  return dump(json);
-}
-
-absl::StatusOr<Lock> parse_lock(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object() || !json.contains("loopwright_lock") ||
-      !json.contains("entries") || !json["entries"].is_array()) {
-    return absl::InvalidArgumentError("lock: not a lock file");
-  }
-  if (json["loopwright_lock"] != kLockVersion) {
-    return absl::InvalidArgumentError(concat("lock: version ", json["loopwright_lock"].dump(),
-                                             ", this program reads ", kLockVersion));
-  }
-  Lock lock;
-  for (const Json& one : json["entries"]) {
-    ASSIGN_OR_RETURN(LockEntry entry, parse_entry(one));
-    lock.entries.push_back(std::move(entry));
-  }
-  return lock;
-}
-
-absl::StatusOr<LockEntry> lock_task(const Task& asked, const RecordSource& source,
-                                    const std::string& folder) {
-  const Task task = with_words(asked, relative_words(asked.workload().source_words, folder));
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ScheduleRecord> record, exact_record(task, source));
+absl::StatusOr<LockEntry> lock_task(const Task& task, const std::string& symbol,
+                                    const ScheduleRecord& record) {
   const Scratch scratch;
   if (scratch.folder.empty()) return absl::UnavailableError("there is no temporary folder");
   LockEntry entry;
   entry.words = task.workload().source_words;
+  entry.entry = symbol;
+  entry.program = print(*task.program());
   entry.key = task.key();
-  entry.record = record_digest(task.key(), record->trace);
-  entry.time_kind = record->time_kind;
-  ASSIGN_OR_RETURN(Built built, build_into(task, *record, scratch.folder));
+  entry.record = record_digest(task.key(), record.trace);
+  entry.trace = record.trace;
+  entry.time_kind = record.time_kind;
+  ASSIGN_OR_RETURN(Built built, build_into(task, record, scratch.folder, {symbol}));
   entry.kernel = std::move(built.kernel);
   entry.files = std::move(built.files);
   return entry;
+}
+
+}  // namespace
+
+absl::StatusOr<Locked> lock_tasks(const std::vector<LockRequest>& requests, const Lock& before,
+                                  const RecordSource& source, const std::string& folder) {
+  struct Found {
+    Task task;
+    std::string symbol;
+    std::shared_ptr<const ScheduleRecord> record;
+  };
+  Locked locked;
+  std::map<std::string, Found> found;        // by key
+  std::vector<std::string> order;
+  std::set<std::string> taken;
+  for (const LockRequest& request : requests) {
+    const std::string& words = request.task->workload().source_words;
+    const Task task = with_words(*request.task, relative_words(words, folder));
+    absl::StatusOr<std::shared_ptr<const ScheduleRecord>> record = exact_record(task, source);
+    if (absl::IsNotFound(record.status())) {
+      locked.missing.push_back(request.task);
+      continue;
+    }
+    if (!record.ok()) return record.status();
+    const std::string key = key_text(task.key());
+    std::string symbol = request.entry;
+    for (const LockEntry& old : before.entries) {
+      if (symbol.empty() && key_text(old.key) == key) symbol = old.entry;
+    }
+    const auto [place, is_new] = found.try_emplace(key, Found{task, symbol, *record});
+    if (!is_new && (request.entry.empty() || request.entry == place->second.symbol)) continue;
+    if (!is_new) {
+      return absl::InvalidArgumentError(concat("'", words, "' is asked for twice, as '",
+                                               place->second.symbol, "' and as '", request.entry,
+                                               "': a lock file has one kernel of each"));
+    }
+    order.push_back(key);
+    if (symbol.empty()) continue;
+    if (!is_identifier(symbol)) {
+      return absl::InvalidArgumentError(
+          concat("'", words, "': the entry '", symbol, "' is no identifier of C"));
+    }
+    if (!taken.insert(symbol).second) {
+      return absl::InvalidArgumentError(
+          concat("'", words, "': another kernel is called '", symbol, "'"));
+    }
+  }
+  for (const std::string& key : order) {
+    Found& one = found.at(key);
+    if (one.symbol.empty()) {
+      one.symbol = symbol_of(one.task, taken);
+      taken.insert(one.symbol);
+    }
+    ASSIGN_OR_RETURN(LockEntry entry, lock_task(one.task, one.symbol, *one.record));
+    locked.lock.entries.push_back(std::move(entry));
+    locked.lock.targets[one.task.key().target] = one.task.target();
+  }
+  return locked;
 }
 
 absl::Status check_not_withdrawn(const LockEntry& entry, const WithdrawnReasons& withdrawn) {
@@ -278,24 +248,34 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
   }
   Lock bundle = lock;
   for (LockEntry& entry : bundle.entries) {
-    ASSIGN_OR_RETURN(const Task task, task_of(entry, lock_folder, source));
+    ASSIGN_OR_RETURN(const Task task, task_of(entry, lock, lock_folder, source));
     absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = exact_record(task, source);
     if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
     ScheduleRecord record = best.ok() ? **best : make_record(task.workload(), {task.key(), {}, {}});
     if (!best.ok() || record_digest(entry.key, record.trace) != entry.record) {
-      ASSIGN_OR_RETURN(record.trace, other_trace(entry, record.key));
+      if (entry.is_whole()) {
+        record.trace = entry.trace;
+      } else {
+        ASSIGN_OR_RETURN(record.trace, other_trace(entry, record.key));
+      }
       record.time_us = record.ci_low_us = record.ci_high_us = 0;  // the best's, not this one's
       record.samples = 0;
       record.others.clear();
     }
     record.source_words = entry.words;
-    ASSIGN_OR_RETURN(const Built built, build_into(task, record, place_of(folder, entry)));
+    ASSIGN_OR_RETURN(const Built built,
+                     build_into(task, record, place_of(folder, entry), {entry.entry}));
+    const LockEntry locked = entry;
     entry.kernel = built.kernel;           // which an older lock file does not say
     RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
-    if (built.files != entry.files) {
-      return absl::DataLossError(
-          concat("'", entry.words, "' gives another object than the locked one"));
-    }
+    RETURN_IF_ERROR(check_built(locked, built));
+    // From here on it is of version 2.
+    entry.files = built.files;
+    entry.entry = entry.entry.empty() ? task.program()->name : entry.entry;
+    entry.program = print(*task.program());
+    entry.trace = record.trace;
+    entry.record = record_digest(task.key(), record.trace);
+    bundle.targets[task.key().target] = task.target();
     RETURN_IF_ERROR(
         write_with_folder(concat(place_of(folder, entry), "/record.json"), to_json(record) + "\n"));
     entry.key = task.key();
@@ -304,31 +284,80 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
   return write_with_folder(folder + "/bundle.json", to_text(bundle));
 }
 
+namespace {
+
+struct LockedEntry {
+  Lock lock;
+  LockEntry entry;
+};
+// The task's, of a lock file; not withdrawn.
+absl::StatusOr<LockedEntry> entry_of(const Task& task, const std::string& path,
+                                     const WithdrawnReasons& withdrawn) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  LockedEntry found;
+  ASSIGN_OR_RETURN(found.lock, parse_lock(text));
+  for (const LockEntry& entry : found.lock.entries) {
+    if (!(entry.key == task.key())) continue;
+    RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
+    found.entry = entry;
+    return found;
+  }
+  return absl::NotFoundError(concat("'", task.workload().source_words, "' is not in ", path));
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std::string& bundle,
                                                      const std::string& lock_file,
                                                      const WithdrawnReasons& withdrawn,
                                                      const std::string& folder) {
   const std::string path = lock_file.empty() ? bundle + "/bundle.json" : lock_file;
-  ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
-  for (const LockEntry& entry : lock.entries) {
-    if (!(entry.key == task.key())) continue;
-    RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
-    std::vector<std::string> paths;
-    for (const auto& [name, sum] : entry.files) {
-      ASSIGN_OR_RETURN(const std::string bytes,
-                       read_file(concat(place_of(bundle, entry), "/", name)));
-      if (sha256(bytes) != sum) {
-        return absl::DataLossError(concat(place_of(bundle, entry), "/", name,
-                                          " is not the file that ", path,
-                                          " locks: `loopwright fetch` makes it anew"));
-      }
-      paths.push_back(concat(folder, "/", name));
-      RETURN_IF_ERROR(write_with_folder(paths.back(), bytes));
+  ASSIGN_OR_RETURN(const LockedEntry found, entry_of(task, path, withdrawn));
+  std::vector<std::string> paths;
+  for (const auto& [name, sum] : found.entry.files) {
+    const std::string file = concat(place_of(bundle, found.entry), "/", name);
+    ASSIGN_OR_RETURN(const std::string bytes, read_file(file));
+    if (sha256(bytes) != sum) {
+      return absl::DataLossError(concat(
+          file, " is not the file that ", path, " locks: ",
+          found.entry.is_whole() ? "`loopwright fetch` makes it anew"
+                                 : "the lock file is of version 1, run `loopwright lock` again"));
     }
-    return paths;
+    paths.push_back(concat(folder, "/", name));
+    RETURN_IF_ERROR(write_with_folder(paths.back(), bytes));
   }
-  return absl::NotFoundError(concat("'", task.workload().source_words, "' is not in ", path));
+  return paths;
+}
+
+absl::StatusOr<std::vector<std::string>> build_locked(const Task& asked,
+                                                      const std::string& lock_file,
+                                                      const WithdrawnReasons& withdrawn,
+                                                      const std::string& folder, bool shared) {
+  ASSIGN_OR_RETURN(const LockedEntry found, entry_of(asked, lock_file, withdrawn));
+  const LockEntry& entry = found.entry;
+  if (!entry.is_whole()) {
+    return absl::FailedPreconditionError(
+        concat(lock_file, " is of version 1, without traces: run `loopwright lock` again, or take a "
+               "bundle"));
+  }
+  const std::unique_ptr<Store> none = make_memory_store();
+  ASSIGN_OR_RETURN(const Task task,
+                   task_of(entry, found.lock, "", *make_store_source(*none)));
+  const Scratch scratch;
+  if (scratch.folder.empty()) return absl::UnavailableError("there is no temporary folder");
+  ScheduleRecord record = make_record(task.workload(), {task.key(), {}, {}});
+  record.trace = entry.trace;
+  ASSIGN_OR_RETURN(const Built built,
+                   build_into(task, record, scratch.folder, {entry.entry, shared}));
+  RETURN_IF_ERROR(check_built(entry, built));
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& file : fs::directory_iterator(scratch.folder)) {
+    ASSIGN_OR_RETURN(const std::string bytes, read_file(file.path()));
+    paths.push_back(concat(folder, "/", file.path().filename().string()));
+    RETURN_IF_ERROR(write_with_folder(paths.back(), bytes));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 }  // namespace lw

@@ -33,7 +33,7 @@ absl::Status write_depfile(const ExportFlags& options, const Task& task,
   if (!program.empty()) inputs.push_back(program);
   const std::string& target = options.workload.target;
   if (target.ends_with(".json")) inputs.push_back(target);
-  if (!options.locked.empty()) {
+  if (!options.locked.empty() || !options.lock.empty()) {
     inputs.push_back(options.lock.empty() ? options.locked + "/bundle.json" : options.lock);
   } else if (!options.database.snapshot.empty()) {
     inputs.push_back(options.database.snapshot);
@@ -62,17 +62,15 @@ absl::StatusOr<int> print(const ExportFlags& options, const Task& task,
 
 absl::StatusOr<int> run_export(const ExportFlags& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
-  if (!options.lock.empty() && options.locked.empty()) {
-    return absl::InvalidArgumentError("--lock says what a bundle must hold; --locked names it");
+  const bool is_locked = !options.locked.empty() || !options.lock.empty();
+  if (options.withdrawn.any() && !is_locked) {
+    return absl::InvalidArgumentError("--withdrawn and --server are for --locked and --lock: the "
+                                      "database knows what was withdrawn from it");
   }
-  if (options.withdrawn.any() && options.locked.empty()) {
-    return absl::InvalidArgumentError("--withdrawn and --server are for --locked: the database "
-                                      "knows what was withdrawn from it");
-  }
-  if (!options.locked.empty()) {
-    if (!options.entry.empty() || options.shared) {
-      return absl::InvalidArgumentError("a bundle's files are as they were locked: --entry and "
-                                        "--shared are for kernels that are built");
+  if (is_locked) {
+    if (!options.entry.empty() || (options.shared && !options.locked.empty())) {
+      return absl::InvalidArgumentError("a locked kernel is as it was locked: --entry is for `lock`, "
+                                        "--shared for kernels that are built");
     }
     if (options.lock.empty()) {
       options.output.note("the bundle is compared with its own copy of the lock file alone; "
@@ -85,7 +83,9 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
     WithdrawnReasons withdrawn;
     RETURN_IF_ERROR(options.withdrawn.read({task.key()}, &withdrawn));
     absl::StatusOr<std::vector<std::string>> files =
-        take_locked(task, options.locked, options.lock, withdrawn, options.folder);
+        options.locked.empty()
+            ? build_locked(task, options.lock, withdrawn, options.folder, options.shared)
+            : take_locked(task, options.locked, options.lock, withdrawn, options.folder);
     if (absl::IsNotFound(files.status()) || absl::IsFailedPrecondition(files.status())) {
       return files.status();
     }
@@ -108,7 +108,8 @@ Action declare_export(CliArguments app) {
   app.add_option("--locked", options->locked,
                  "take the files from this bundle (see `fetch`) and from nowhere else");
   app.add_option("--lock", options->lock,
-                 "the lock file that --locked's files must be as, not the copy in the bundle");
+                 "the lock file that --locked's files must be as, not the copy in the bundle; without "
+                 "--locked, the kernel is generated from it again and compared");
   add_withdrawn(app, &options->withdrawn);
   app.add_option("--snapshot", options->database.snapshot, "read this snapshot, not the database");
   app.add_option("--entry", options->entry,

@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_join.h"
 #include "src/api/task.h"
+#include "src/base/files.h"
 #include "src/cli/commands.h"
 #include "src/cli/service/withdrawn.h"
+#include "src/client/requests.h"
 #include "src/expr/language/text.h"
 #include "tuner_db/ladder/snapshot.h"
 
@@ -16,7 +18,7 @@ namespace {
 
 struct LockOptions {
   std::vector<std::string> requests;
-  WorkloadOptions workload;  // target and threads only
+  WorkloadOptions workload;  // but for its words
   DatabaseFlags database;
   WithdrawnFlags withdrawn;
   Output output;
@@ -61,6 +63,15 @@ absl::Status refuse_withdrawn(const LockOptions& options, const Lock& lock,
   return absl::OkStatus();
 }
 
+// The lock file that is about to be replaced, whose symbols stay; none where there is none, or one that
+// cannot be read.
+Lock lock_before(const std::string& path) {
+  const absl::StatusOr<std::string> text = read_file(path);
+  if (!text.ok()) return Lock();
+  absl::StatusOr<Lock> lock = parse_lock(*text);
+  return lock.ok() ? *std::move(lock) : Lock();
+}
+
 absl::StatusOr<int> run_lock(const LockOptions& options) {
   std::vector<SuiteCase> cases;
   for (const std::string& path : options.requests) {
@@ -68,22 +79,26 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
     cases.insert(cases.end(), some.begin(), some.end());
   }
   ASSIGN_OR_RETURN(Records records, open_records(options));
-  Lock lock;
-  std::vector<std::string> missing;
+  std::vector<Task> tasks;
+  std::vector<LockRequest> requests;
   for (const SuiteCase& one : cases) {
-    ASSIGN_OR_RETURN(const Task task, options.workload.task(one.words));
-    absl::StatusOr<LockEntry> entry =
-        lock_task(task, *records.source, folder_of(options.target_path));
-    if (entry.ok()) {
-      lock.entries.push_back(*std::move(entry));
-    } else if (absl::IsNotFound(entry.status())) {
-      missing.push_back(task.workload().source_words);
-    } else {
-      return environment(entry.status());
-    }
+    ASSIGN_OR_RETURN(Task task, options.workload.task(one));
+    tasks.push_back(std::move(task));
+  }
+  for (size_t i = 0; i < cases.size(); ++i) requests.push_back({&tasks[i], cases[i].entry});
+  const Lock before = lock_before(options.target_path);
+  absl::StatusOr<Locked> locked =
+      lock_tasks(requests, before, *records.source, folder_of(options.target_path));
+  if (!locked.ok()) return environment(locked.status());
+  const Lock& lock = locked->lock;
+  std::vector<Task> untuned;
+  std::vector<std::string> missing;
+  for (const Task* task : locked->missing) {
+    untuned.push_back(*task);
+    missing.push_back(task->workload().source_words);
   }
   if (!missing.empty() && options.database.frozen) {
-    std::cout << request_file(missing, options.workload.target, options.workload.threads);
+    std::cout << request_file(untuned);
     return absl::NotFoundError(concat(missing.size(), " of ", cases.size(),
                                       " workloads are not tuned; on stdout: what to tune"));
   }
@@ -138,13 +153,11 @@ void add_records(CliArguments app, LockOptions* options) {
 
 Action declare_lock(CliArguments app) {
   auto options = std::make_shared<LockOptions>();
-  app.add_option("requests", options->requests, "files: suites, or lines of a workload's words")
+  app.add_option("requests", options->requests, "files: suites, or lines of a workload's words, perhaps with --entry NAME, --const, --allow, "
+                 "--target, --threads")
       .required();
   app.add_option("-o,--output", options->target_path, "the lock file").required();
-  app.add_option("--target", options->workload.target, "host, a name that `targets` lists, or a file's")
-      .capture_default_str();
-  app.add_option("--threads", options->workload.threads, "of the kernels (default: all cores)")
-      .between(1, 4096);
+  add_workload_options(app, &options->workload);
   app.add_flag("--frozen", options->database.frozen,
                "exit 2 if any is not tuned, and print what to tune");
   add_records(app, options.get());

@@ -5,10 +5,11 @@
 #include <iostream>
 
 #include "absl/strings/str_join.h"
+#include "loopwright/lookup.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/api/task.h"
 #include "src/cli/commands.h"
-#include "src/client/lock.h"
+#include "src/client/requests.h"
 #include "src/net/times.h"
 #include "tuner_db/records/messages.h"
 
@@ -58,16 +59,16 @@ absl::StatusOr<int> run_lookup(const AskOptions& options) {
                    asked_workloads(options.workload, options.suite));
   ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> results,
                    look_up_remotely(options.service, asked, options.cache, outcome_of(worst)));
-  std::vector<std::string> missing;
+  std::vector<Task> missing;
   Json list = Json::array();
   for (size_t i = 0; i < asked.size(); ++i) {
-    if (!is_there(results[i])) missing.push_back(asked[i].words);
+    if (!is_there(results[i])) missing.push_back(asked[i].task);
     Json one = as_json(results[i]);
     one["workload"] = asked[i].words;
     list.push_back(std::move(one));
   }
   if (options.frozen && !missing.empty()) {
-    std::cout << request_file(missing, options.workload.target, options.workload.threads);
+    std::cout << request_file(missing);
     return absl::NotFoundError(concat(missing.size(), " of ", asked.size(),
                                       " workloads are not tuned; on stdout: what to tune"));
   }

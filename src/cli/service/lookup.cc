@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& worklo
   }
   std::vector<Asked> asked;
   for (const SuiteCase& one : cases) {
-    ASSIGN_OR_RETURN(Task task, workload.task(one.words));
+    ASSIGN_OR_RETURN(Task task, workload.task(one));
     asked.push_back({one.name.empty() ? task.workload().source_words : one.name, std::move(task)});
   }
   return asked;
@@ -72,6 +72,7 @@ absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteServi
       query.set_backend(task.key().backend);
       query.set_threads(task.threads());
       query.set_cache(cache);
+      query.set_objective(task.key().objective);
     }
     v1::BatchLookupResponse response;
     RETURN_IF_ERROR(service.call(kCallSeconds, [&](grpc::ClientContext& context) {
