@@ -42,6 +42,7 @@ struct TaskOptions {
   bool winograd = false;                   // schedules may use Winograd's algorithm, whose rounding
                                            // errors are larger; part of the key: who did not ask
                                            // is never given such a schedule
+  bool bf16 = false;                       // as "allow=bf16" among the words (load_workload)
 };
 
 // A workload on a target with so many threads: all that a schedule's time depends on. A value,
@@ -64,6 +65,7 @@ class Task {
  private:
   std::shared_ptr<const Parts> parts_;
 };
+// `words`: as load_workload() takes them, also a program's text.
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options);
 // `words`: what people call it.
 absl::StatusOr<Task> make_task(Program program, const std::string& words,

@@ -310,12 +310,9 @@ std::vector<std::vector<Match>> ScheduleClient::candidates(
 ClientStats ScheduleClient::stats() const { return impl_->stats(); }
 
 absl::StatusOr<Task> make_client_task(const std::string& workload, const TaskOptions& options) {
-  if (workload.find('\n') == std::string::npos) {
-    return make_task(absl::StrSplit(workload, ' ', absl::SkipEmpty()), options);
-  }
-  ASSIGN_OR_RETURN(Program program, parse_program(workload, "request"));
-  const std::string words = program.name;
-  return make_task(std::move(program), words, options);
+  std::vector<std::string> words = {workload};
+  if (!is_program_text(workload)) words = absl::StrSplit(workload, ' ', absl::SkipEmpty());
+  return make_task(words, options);
 }
 
 }  // namespace lw

@@ -4,11 +4,8 @@
 #include <cstring>
 
 #include "loopwright/client.h"
-#include "src/base/message.h"
-
-struct loopwright_client {
-  std::unique_ptr<lw::ScheduleClient> client;
-};
+#include "src/client/c_client.h"
+#include "src/client/c_reply.h"
 
 struct loopwright_answer {
   lw::ClientAnswer answer;
@@ -17,37 +14,9 @@ struct loopwright_answer {
 
 namespace {
 
-int32_t code_of(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk: return LOOPWRIGHT_OK;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kUnimplemented: return LOOPWRIGHT_BAD_REQUEST;
-    case absl::StatusCode::kNotFound: return LOOPWRIGHT_NOT_FOUND;
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kPermissionDenied: return LOOPWRIGHT_ENVIRONMENT;
-    default: return LOOPWRIGHT_BUG;
-  }
-}
-
-int32_t report(const absl::Status& status, char* error, size_t size) {
-  if (error != nullptr && size > 0) {
-    const std::string text(status.message());
-    const size_t length = std::min(text.size(), size - 1);
-    std::memcpy(error, text.data(), length);
-    error[length] = 0;
-  }
-  return code_of(status);
-}
-
-int32_t lacks(const char* what, char* error, size_t size) {
-  return report(absl::InvalidArgumentError(lw::concat(what, " is null")), error, size);
-}
-
-std::string text_or_none(const char* text) { return text == nullptr ? "" : text; }
+using lw::lacks;
+using lw::report;
+using lw::text_or_none;
 
 loopwright_answer* wrap(lw::ClientAnswer found) {
   auto* answer = new loopwright_answer{std::move(found), "", ""};
@@ -95,23 +64,17 @@ int32_t loopwright_lookup(loopwright_client* client, const char* workload, const
   return loopwright_lookup_batch(client, &workload, 1, target, threads, answer, error, error_size);
 }
 
-int32_t loopwright_lookup_batch(loopwright_client* client, const char* const* workloads,
-                                size_t count, const char* target, int32_t threads,
-                                loopwright_answer** answers, char* error, size_t error_size) {
-  if (client == nullptr) return lacks("client", error, error_size);
-  if (count > 0 && (workloads == nullptr || answers == nullptr)) {
-    return lacks("workloads or answers", error, error_size);
-  }
-  lw::TaskOptions options;
-  if (target != nullptr) options.target = target;
-  options.threads = threads;
+namespace {
+
+// Answer i is of asked[i]; the first error.
+int32_t look_up_all(loopwright_client* client, const std::vector<loopwright_task>& asked,
+                    loopwright_answer** answers, char* error, size_t error_size) {
   std::vector<lw::Task> tasks;
   std::vector<size_t> places;
   absl::Status first;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < asked.size(); ++i) {
     answers[i] = nullptr;
-    if (workloads[i] == nullptr) return lacks("a workload", error, error_size);
-    absl::StatusOr<lw::Task> task = lw::make_client_task(workloads[i], options);
+    absl::StatusOr<lw::Task> task = lw::task_asked(&asked[i]);
     if (!task.ok()) {
       first.Update(task.status());
       continue;
@@ -126,7 +89,36 @@ int32_t loopwright_lookup_batch(loopwright_client* client, const char* const* wo
     else
       first.Update(found[n].status());
   }
-  return first.ok() ? LOOPWRIGHT_OK : report(first, error, error_size);
+  return report(first, error, error_size);
+}
+
+}  // namespace
+
+int32_t loopwright_lookup_task(loopwright_client* client, const loopwright_task* task,
+                               loopwright_answer** answer, char* error, size_t error_size) {
+  if (answer == nullptr) return lacks("answer", error, error_size);
+  *answer = nullptr;
+  if (client == nullptr) return lacks("client", error, error_size);
+  if (task == nullptr) return lacks("task", error, error_size);
+  loopwright_task known{};
+  std::memcpy(&known, task, std::min(task->size, sizeof known));
+  known.size = sizeof known;
+  return look_up_all(client, {known}, answer, error, error_size);
+}
+
+int32_t loopwright_lookup_batch(loopwright_client* client, const char* const* workloads,
+                                size_t count, const char* target, int32_t threads,
+                                loopwright_answer** answers, char* error, size_t error_size) {
+  if (client == nullptr) return lacks("client", error, error_size);
+  if (count > 0 && (workloads == nullptr || answers == nullptr)) {
+    return lacks("workloads or answers", error, error_size);
+  }
+  std::vector<loopwright_task> asked(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (workloads[i] == nullptr) return lacks("a workload", error, error_size);
+    asked[i] = {sizeof(loopwright_task), workloads[i], target, threads, nullptr, nullptr};
+  }
+  return look_up_all(client, asked, answers, error, error_size);
 }
 
 void loopwright_answer_free(loopwright_answer* answer) { delete answer; }
