@@ -27,9 +27,9 @@ namespace {
 constexpr int kMaxThreads = 4096;
 
 // A file's words must find it again from another directory.
-std::string found_anywhere(const std::vector<std::string>& words) {
+std::string found_anywhere(const std::vector<std::string>& words, const Program& program) {
   const std::vector<std::string> all =
-      absl::StrSplit(absl::StrJoin(words, " "), ' ', absl::SkipEmpty());
+      absl::StrSplit(label_of(words, program), ' ', absl::SkipEmpty());
   return absolute_words(absl::StrJoin(all, " "), "");
 }
 
@@ -130,8 +130,11 @@ absl::StatusOr<std::shared_ptr<const Target>> load_target(std::string_view given
 }
 
 absl::StatusOr<Task> make_task(const std::vector<std::string>& words, const TaskOptions& options) {
-  ASSIGN_OR_RETURN(Program program, load_workload(words, options.const_names));
-  return make_task(std::move(program), found_anywhere(words), options);
+  std::vector<std::string> all = words;
+  if (options.bf16) all.push_back("allow=bf16");
+  ASSIGN_OR_RETURN(Program program, load_workload(all, options.const_names));
+  const std::string label = found_anywhere(all, program);
+  return make_task(std::move(program), label, options);
 }
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words,
@@ -142,10 +145,8 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words,
   }
   ASSIGN_OR_RETURN(Task::Parts parts,
                    make_parts(std::move(program), words, *std::move(target), options.threads));
-  const Objective objective = options.winograd ? Objective::kTimeWinograd : Objective::kTime;
-  parts.key.objective = std::string(objective_name(objective));
-  parts.start.winograd = allows_winograd(objective);
-  return Task(std::move(parts));
+  return with_objective(Task(std::move(parts)),
+                        options.winograd ? Objective::kTimeWinograd : Objective::kTime);
 }
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words,
@@ -164,6 +165,13 @@ absl::StatusOr<Task> make_task(Program program, const std::string& words, Target
 Task with_key(const Task& task, const Key& key) {
   Task::Parts parts = task.parts();
   parts.key = key;
+  return Task(std::move(parts));
+}
+
+Task with_objective(const Task& task, Objective objective) {
+  Task::Parts parts = task.parts();
+  parts.key.objective = std::string(objective_name(objective));
+  parts.start.winograd = allows_winograd(objective);
   return Task(std::move(parts));
 }
 

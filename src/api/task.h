@@ -8,6 +8,7 @@
 #include "loopwright/bounds.h"
 #include "loopwright/task.h"
 #include "schedules/nest.h"
+#include "tuner_db/key_terms.h"
 #include "tuner_db/store.h"
 
 namespace lw {
@@ -26,7 +27,8 @@ struct Task::Parts {
 
 absl::StatusOr<Task> make_task(Program program, const std::string& words, Target target,
                                int threads);
-// The same task under another key, or called by other words.
+// The same task with what its schedules may do, under another key, or called by other words.
+Task with_objective(const Task& task, Objective objective);
 Task with_key(const Task& task, const Key& key);
 Task with_words(const Task& task, const std::string& words);
 

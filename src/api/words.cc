@@ -26,6 +26,15 @@ std::string with_path(const std::string& words, absl::FunctionRef<fs::path(const
   return to(fs::path(words.substr(0, end))).string() + words.substr(end);
 }
 
+std::string label_of(const std::vector<std::string>& words, const Program& program) {
+  std::string label;
+  for (const std::string& word : words) {
+    label += label.empty() ? "" : " ";
+    label += is_program_text(word) ? program.name : word;
+  }
+  return label;
+}
+
 std::string file_of_words(const std::string& words) {
   std::string file;
   with_path(words, [&](const fs::path& path) {

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "loopwright/program.h"
 
 namespace lw {
 
@@ -13,6 +15,8 @@ namespace lw {
 std::string with_path(const std::string& words,
                       absl::FunctionRef<std::filesystem::path(const std::filesystem::path&)> to);
 
+// What people call the program of these words: a text by its op's name.
+std::string label_of(const std::vector<std::string>& words, const Program& program);
 // The path; "" where they name no file.
 std::string file_of_words(const std::string& words);
 // With the path as it is found from everywhere, if from `folder` it is `words`'s.

@@ -16,7 +16,7 @@
 #include "src/api/lookup.h"
 #include "src/api/task.h"
 #include "src/base/files.h"
-#include "src/client/lock.h"
+#include "src/client/requests.h"
 #include "src/expr/language/text.h"
 #include "tuner_db/ladder/snapshot.h"
 #include "tuner_db/sql/database.h"
@@ -40,6 +40,16 @@ std::string as_csv(const Table& table) {
   std::string out = line(table.columns);
   for (const std::vector<std::string>& row : table.rows) out += line(row);
   return out;
+}
+
+// A program's text, read once.
+const std::string& standard_input() {
+  static const std::string* text = [] {
+    auto* read = new std::string(std::istreambuf_iterator<char>(std::cin), {});
+    if (!is_program_text(*read)) *read += '\n';
+    return read;
+  }();
+  return *text;
 }
 
 // Characters, not bytes: continuation bytes of UTF-8 take no room.
@@ -86,6 +96,7 @@ bool WorkloadOptions::allows(std::string_view what) const {
 }
 
 std::vector<std::string> WorkloadOptions::all_words(std::vector<std::string> of) const {
+  if (!of.empty() && of[0] == "-") of[0] = standard_input();
   if (allows(kBf16) && !of.empty()) of.push_back(concat("allow=", kBf16));
   return of;
 }
@@ -96,10 +107,30 @@ absl::StatusOr<Task> WorkloadOptions::task(const std::vector<std::string>& other
   return make_task(all_words(other_words), task_options());
 }
 
+WorkloadOptions WorkloadOptions::of(const SuiteCase& one) const {
+  WorkloadOptions own = *this;
+  own.words = one.words;
+  if (one.const_names) own.const_names = one.const_names;
+  own.allow.insert(own.allow.end(), one.allow.begin(), one.allow.end());
+  if (!one.target.empty()) own.target = one.target;
+  if (one.threads > 0) own.threads = one.threads;
+  return own;
+}
+
+absl::StatusOr<Task> WorkloadOptions::task(const SuiteCase& one) const {
+  ASSIGN_OR_RETURN(Task task, of(one).task());
+  return one.label.empty() ? task : with_words(task, one.label);
+}
+
 void add_workload(CliArguments app, WorkloadOptions* options, bool required) {
   CliArgument words = app.add_option("workload", options->words,
-                                      "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu");
+                                      "NAME[:OP] and overrides: matmul M=512, my.te:dense_relu; or a program's "
+                                      "text, - to read it from standard input");
   if (required) words.required();
+  add_workload_options(app, options);
+}
+
+void add_workload_options(CliArguments app, WorkloadOptions* options) {
   app.add_option("--target", options->target, "host, a name that `targets` lists, a file's, or opencl:NUMBER or opencl:NAME, "
                  "cuda:NUMBER or cuda:NAME, a device that a driver has here; of `submit`: that an agent has registered")
       .capture_default_str();
@@ -202,7 +233,7 @@ absl::Status all_refused(const std::vector<RefusedCase>& refused, const absl::St
 }
 
 absl::Status frozen_miss(const Task& task, const std::string& where) {
-  std::cout << request_file({task.workload().source_words}, task.target()->name, task.threads());
+  std::cout << request_file({task});
   return absl::NotFoundError(concat("'", task.workload().source_words, "' is not tuned for ",
                                     task.target()->name, " with ", task.threads(),
                                     task.threads() == 1 ? " thread in " : " threads in ", where,

@@ -21,6 +21,7 @@ namespace lw {
 
 class Model;
 struct RefusedCase;
+struct SuiteCase;
 
 using Json = nlohmann::ordered_json;
 
@@ -51,13 +52,18 @@ struct WorkloadOptions {
 
   absl::StatusOr<Task> task() const;
   absl::StatusOr<Task> task(const std::vector<std::string>& other_words) const;
+  // Of a suite: what the case says of itself counts, else what is said here.
+  absl::StatusOr<Task> task(const SuiteCase& one) const;
+  WorkloadOptions of(const SuiteCase& one) const;
   TaskOptions task_options() const;
   bool allows(std::string_view what) const;
-  // A workload's words, with what is allowed of its program.
+  // A workload's words, with what is allowed of its program; "-" is the text on standard input.
   std::vector<std::string> all_words(std::vector<std::string> of) const;
 };
 // `required`: a WORKLOAD must be given.
 void add_workload(CliArguments app, WorkloadOptions* options, bool required = true);
+// All of them but the words.
+void add_workload_options(CliArguments app, WorkloadOptions* options);
 
 // What of a suite is refused, for `refused` of the document; and said by name on stderr, even with
 // -q: the others go on without it.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "schedules/targets/family.h"
 #include "src/api/tune_task.h"
+#include "src/api/words.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
@@ -107,8 +108,11 @@ absl::StatusOr<std::vector<Workload>> workloads_of(const ExploreOptions& options
   }
   std::vector<Workload> workloads;
   for (const SuiteCase& one : cases) {
-    ASSIGN_OR_RETURN(Program program, load_workload(one.words));
-    workloads.push_back({one.name, absl::StrJoin(one.words, " "), std::move(program)});
+    const WorkloadOptions own = WorkloadOptions().of(one);
+    const std::vector<std::string> asked = own.all_words(one.words);
+    ASSIGN_OR_RETURN(Program program,
+                     load_workload(asked, own.const_names ? &*own.const_names : nullptr));
+    workloads.push_back({one.name, label_of(asked, program), std::move(program)});
   }
   return workloads;
 }

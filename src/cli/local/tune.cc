@@ -342,7 +342,7 @@ absl::StatusOr<SuiteTasks> suite_tasks(const TuneOptions& options) {
   result.refused = std::move(suite.refused);
   absl::Status first;
   for (SuiteCase& one : suite.cases) {
-    absl::StatusOr<Task> task = options.workload.task(one.words);
+    absl::StatusOr<Task> task = options.workload.task(one);
     const absl::Status status = task.ok() ? find_device(*task).status() : task.status();
     if (status.ok()) {
       result.tasks.push_back(*std::move(task));

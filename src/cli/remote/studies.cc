@@ -16,6 +16,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "loopwright/v1/study.grpc.pb.h"
 #include "schedules/targets/target.h"
+#include "src/api/words.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"
 #include "src/cli/failure_text.h"
@@ -56,12 +57,15 @@ struct NamedOptions {
   int most = 50;
 };
 
+absl::Status winograd_is_no_part() {
+  return absl::InvalidArgumentError(
+      "--allow winograd is no part of a study: what it finds is everyone's");
+}
+
 // The workloads asked for that there are; `refused`: a suite's others.
 absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
                                       std::vector<RefusedCase>* refused) {
-  if (options.workload.allows(kWinograd))
-    return absl::InvalidArgumentError(
-        "--allow winograd is no part of a study: what it finds is everyone's");
+  if (options.workload.allows(kWinograd)) return winograd_is_no_part();
   v1::StudySpec spec;
   SuiteCases suite;
   if (!options.suite.empty()) {
@@ -70,12 +74,13 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
     suite.cases.push_back({"", options.workload.words, 0});
   }
   *refused = std::move(suite.refused);
-  const std::vector<std::string>* const_names =
-      options.workload.const_names ? &*options.workload.const_names : nullptr;
   absl::Status first;
   for (const SuiteCase& one : suite.cases) {
-    const std::vector<std::string> asked = options.workload.all_words(one.words);
-    const absl::StatusOr<Program> program = load_workload(asked, const_names);
+    const WorkloadOptions own = options.workload.of(one);
+    const std::vector<std::string> asked = own.all_words(one.words);
+    absl::StatusOr<Program> program =
+        load_workload(asked, own.const_names ? &*own.const_names : nullptr);
+    if (own.allows(kWinograd)) program = winograd_is_no_part();
     if (!program.ok()) {
       if (options.suite.empty()) return program.status();
       first.Update(program.status());
@@ -83,8 +88,7 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
       continue;
     }
     v1::StudyWorkload& workload = *spec.add_workloads();
-    std::string words;
-    for (const std::string& word : asked) words += concat(words.empty() ? "" : " ", word);
+    const std::string words = label_of(asked, *program);
     workload.set_name(one.name.empty() ? words : one.name);
     workload.set_program(print(*program));
     workload.set_source_words(words);

@@ -79,8 +79,18 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// "matmul", "my.te" or "my.te:dense_relu".
+absl::StatusOr<OpDefinition> only_op(std::string_view text, std::string_view name) {
+  ASSIGN_OR_RETURN(Module module, parse_module(text, name));
+  if (module.ops.size() != 1) {
+    return absl::InvalidArgumentError(
+        concat(name, ": one op is wanted, not ", module.ops.size()));
+  }
+  return std::move(module.ops[0]);
+}
+
+// "matmul", "my.te", "my.te:dense_relu", or a text.
 absl::StatusOr<OpDefinition> find_workload_op(const std::string& word) {
+  if (is_program_text(word)) return only_op(word, "program");
   if (ends_with(word, ".te")) return op_in_file(word, "");
   const size_t colon = word.rfind(':');
   if (colon != std::string::npos) return op_in_file(word.substr(0, colon), word.substr(colon + 1));
@@ -115,18 +125,20 @@ std::vector<std::string> typed_forms(const Program& program, const std::vector<T
 }
 
 absl::StatusOr<Program> parse_program(std::string_view text, std::string_view name) {
-  ASSIGN_OR_RETURN(const Module module, parse_module(text, name));
-  if (module.ops.size() != 1) {
-    return absl::InvalidArgumentError(
-        concat(name, ": one op is wanted, not ", module.ops.size()));
-  }
-  return instantiate(module.ops[0], {});
+  ASSIGN_OR_RETURN(const OpDefinition op, only_op(text, name));
+  return instantiate(op, {});
 }
+
+bool is_program_text(std::string_view word) { return word.find('\n') != std::string_view::npos; }
 
 absl::StatusOr<Program> load_workload(const std::vector<std::string>& words,
                                       const std::vector<std::string>* const_names) {
   std::vector<std::string> split;
   for (const std::string& word : words) {  // one word may hold several: "matmul M=512 N=512"
+    if (split.empty() && is_program_text(word)) {
+      split.push_back(word);
+      continue;
+    }
     std::istringstream pieces(word);
     for (std::string piece; pieces >> piece;) split.push_back(piece);
   }

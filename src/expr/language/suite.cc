@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/files.h"
@@ -93,20 +94,68 @@ std::string text_of(const json& entry, const char* field) {
   return present ? entry[field].get<std::string>() : "";
 }
 
-// A case of a tuning request: the words themselves.
-absl::StatusOr<SuiteCase> read_words(const json& entry) {
+// A list of texts, or one text with them between commas. False: it is neither.
+bool read_names(const json& value, std::vector<std::string>* names) {
+  if (value.is_string()) {
+    *names = absl::StrSplit(value.get<std::string>(), ',', absl::SkipEmpty());
+    return true;
+  }
+  if (!value.is_array()) return false;
+  for (const json& name : value) {
+    if (!name.is_string()) return false;
+    names->push_back(name.get<std::string>());
+  }
+  return true;
+}
+
+// A case of a tuning request: the words themselves, or the program, which then decides.
+absl::StatusOr<SuiteCase> read_request(const json& entry) {
   SuiteCase result;
-  if (entry["words"].is_string()) {
+  const std::string program = text_of(entry, "program");
+  if (entry.contains("program")) {
+    if (!is_program_text(program)) {
+      return absl::InvalidArgumentError("its program is no text of several lines");
+    }
+    result.words.push_back(program);
+    result.label = text_of(entry, "words");
+  } else if (entry["words"].is_string()) {
     std::istringstream words(entry["words"].get<std::string>());
     for (std::string word; words >> word;) result.words.push_back(word);
   }
   if (result.words.empty()) return absl::InvalidArgumentError("its words are no text, or none");
+  if (entry.contains("const")) {
+    result.const_names.emplace();
+    if (!read_names(entry["const"], &*result.const_names)) {
+      return absl::InvalidArgumentError("its const is no list of inputs' names");
+    }
+    if (*result.const_names == std::vector<std::string>{"none"}) result.const_names->clear();
+  }
+  if (entry.contains("allow")) {
+    const bool read = read_names(entry["allow"], &result.allow);
+    for (const std::string& what : result.allow) {
+      if (what != "winograd" && what != "bf16") {
+        return absl::InvalidArgumentError(
+            concat("it allows '", what, "': winograd and bf16 are what a workload may allow"));
+      }
+    }
+    if (!read) return absl::InvalidArgumentError("its allow is no list of names");
+  }
+  result.entry = text_of(entry, "entry");
+  result.target = text_of(entry, "target");
+  if (entry.contains("threads")) {
+    if (!entry["threads"].is_number_integer() || entry["threads"] < 0 || entry["threads"] > 4096) {
+      return absl::InvalidArgumentError("its threads are no number from 0 to 4096");
+    }
+    result.threads = entry["threads"];
+  }
   return result;
 }
 
 absl::StatusOr<SuiteCase> read_case(const json& entry) {
   auto refuse = [](const std::string& why) { return absl::InvalidArgumentError(why); };
-  if (entry.is_object() && entry.contains("words")) return read_words(entry);
+  if (entry.is_object() && (entry.contains("words") || entry.contains("program"))) {
+    return read_request(entry);
+  }
   if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
       !entry.contains("op") || !entry["op"].is_string() || !entry.contains("params") ||
       !entry["params"].is_object()) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,11 +69,18 @@ const std::vector<OpDefinition>& builtin_ops();
 std::vector<std::string> typed_forms(const Program& program, const std::vector<Type>& types);
 
 // A suite: the format of workloads/ansor.json (name, op, params, flop, dtype), mapped to library
-// ops.
+// ops; or a tuning request: words, or a program's text, and what else is asked of each.
 struct SuiteCase {
   std::string name;
-  std::vector<std::string> words;          // what load_workload takes
+  std::vector<std::string> words;          // what load_workload takes, a program's text too
   double flop_counted = 0;                 // as the file counts, zeros of padding included
+  // Of tuning requests; empty, 0: as the command says.
+  std::string label;                       // what people call a program that stands for words
+  std::optional<std::vector<std::string>> const_names;  // as load_workload takes them
+  std::vector<std::string> allow;          // "winograd", "bf16"
+  std::string entry;                       // the kernel's symbol, for lock files
+  std::string target;
+  int threads = 0;
 };
 // A case that is none: an operator that we lack, parameters that are no integers, a name that an
 // earlier case has. `name` is what the file calls it, else its words or its place in the list.
