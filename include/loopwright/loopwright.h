@@ -128,6 +128,9 @@ int32_t loopwright_kernel_open(loopwright_client* client, const loopwright_task*
  * what the kernel uses; LOOPWRIGHT_BAD_REQUEST: no kernel, or one of another ABI. */
 int32_t loopwright_kernel_load(const char* path, loopwright_kernel** kernel, char* error,
                                size_t error_size);
+/* Of an exported object that is linked into this program: &NAME_kernel. */
+int32_t loopwright_kernel_of(const lw_kernel* table, loopwright_kernel** kernel, char* error,
+                             size_t error_size);
 void loopwright_kernel_close(loopwright_kernel* kernel); /* no call runs any more; null is allowed */
 
 /* What it says of itself, as long as the kernel lives: sizes, arguments, digest. */

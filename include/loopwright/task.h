@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ struct Choice {
                                            // rung of the ladder (lookup.h)
   std::string trace;                       // text
   std::shared_ptr<const Measurement> measurement;  // of the stored best, or null
+  // Of a lower rung, how much longer than a tuned kernel it is expected to take: LookupAnswer's.
+  std::optional<double> predicted_loss;
   std::shared_ptr<const Nest> nest;
   std::shared_ptr<const Kernel> kernel;
 

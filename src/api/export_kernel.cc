@@ -106,6 +106,7 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
     facts["time_kind"] = time_kind_name(choice.measurement->time_kind);
     facts["verified"] = choice.measurement->verified;
   }
+  if (choice.predicted_loss) facts["predicted_loss"] = *choice.predicted_loss;
   paths.push_back(stem + ".json");
   RETURN_IF_ERROR(write_file(paths.back(), facts.dump(2) + "\n"));
   return paths;

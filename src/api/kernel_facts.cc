@@ -12,6 +12,7 @@
 #include "src/build/build.h"
 #include "src/expr/expr.h"
 #include "src/expr/language/syntax.h"
+#include "src/expr/language/text.h"
 #include "src/kernel/kernel.h"
 #include "tuner_db/ladder/withdrawn_list.h"
 #include "tuner_db/record.h"
@@ -77,7 +78,9 @@ Json facts_json(const Task& task, const Choice& choice, const Kernel& kernel) {
   json["family"] = task.target()->architecture;
   json["workload"] = words_without_folder(task.workload().source_words);
   json["canonical_sha256"] = task.workload().id;
+  json["program"] = print(*task.program());
   json["target"] = task.target()->name;
+  json["target_sha256"] = task.key().target;
   for (const auto& [name, word] : known_as(*task.target())) json[name] = word;
   json["features"] = task.target()->features;
   json["backend"] = task.key().backend;

@@ -319,6 +319,7 @@ Choice as_choice(const LookupAnswer& answer) {
   choice.trace = answer.trace;
   choice.nest = answer.nest;
   choice.kernel = answer.kernel;
+  if (answer.outcome != Rung::kExact) choice.predicted_loss = answer.predicted_loss;
   if (answer.outcome == Rung::kExact) {
     const ScheduleRecord& record = *answer.record;
     Measurement m;

@@ -55,16 +55,19 @@ absl::StatusOr<std::unique_ptr<lw::KernelInstance>> generate(const lw::Task& tas
                                                              const lw::Choice& choice) {
   ASSIGN_OR_RETURN(const lw::Kernel kernel, lw::named_kernel(task, choice, ""));
   ASSIGN_OR_RETURN(const lw::Artifact artifact, lw::build_described(task, choice, kernel));
-  ASSIGN_OR_RETURN(std::unique_ptr<lw::Loaded> loaded, lw::load(artifact));
-  if (loaded->described() == nullptr) {
+  absl::StatusOr<std::unique_ptr<lw::Loaded>> loaded = lw::load(artifact);
+  const bool of_elsewhere =
+      loaded.ok() ? (*loaded)->described() == nullptr : !absl::IsInternal(loaded.status());
+  if (of_elsewhere) {
     return absl::UnimplementedError(
-        lw::concat("kernels for '", task.target()->name, "' do not run in a process: "
+        lw::concat("kernels for '", task.target()->name, "' do not run in this process: "
                    "loopwright_export writes what launches them"));
   }
-  const lw_kernel* table = loaded->described();
+  if (!loaded.ok()) return loaded.status();
+  const lw_kernel* table = (*loaded)->described();
   std::unique_ptr<lw::KernelInstance> instance;
   RETURN_IF_ERROR(status_of(lw::KernelInstance::create(
-      table, std::shared_ptr<const void>(std::move(loaded)), &instance)));
+      table, std::shared_ptr<const void>(*std::move(loaded)), &instance)));
   return instance;
 }
 
@@ -130,6 +133,17 @@ int32_t loopwright_kernel_load(const char* path, loopwright_kernel** kernel, cha
   *kernel = nullptr;
   if (path == nullptr) return lw::lacks("path", error, error_size);
   return hand_over(load(path), kernel, error, error_size);
+}
+
+int32_t loopwright_kernel_of(const lw_kernel* table, loopwright_kernel** kernel, char* error,
+                             size_t error_size) {
+  if (kernel == nullptr) return lw::lacks("kernel", error, error_size);
+  *kernel = nullptr;
+  std::unique_ptr<lw::KernelInstance> instance;
+  const absl::Status made = status_of(lw::KernelInstance::create(table, nullptr, &instance));
+  if (!made.ok()) return lw::report(made, error, error_size);
+  *kernel = new loopwright_kernel{std::move(instance)};
+  return LOOPWRIGHT_OK;
 }
 
 void loopwright_kernel_close(loopwright_kernel* kernel) { delete kernel; }

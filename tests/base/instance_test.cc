@@ -18,6 +18,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/runtime/cpu_features.h"
 #include "src/runtime/foreign_pool.h"
 #include "src/runtime/process_pool.h"
 #include "src/runtime/processor.h"
@@ -295,6 +296,10 @@ TEST(Processor, HasWhatItHas) {
   EXPECT_EQ(missing_of(""), "");
   for (const std::string& name : processor_features()) EXPECT_EQ(missing_of(name), "");
   EXPECT_EQ(missing_of(processor_features().front() + " no_such_thing"), "no_such_thing");
+  std::string all;
+  for (const std::string& name : processor_features()) all += name + " ";
+  EXPECT_EQ(lw_processor_has_all(all.c_str()), 1);  // as generated code asks
+  EXPECT_EQ(lw_processor_has_all((all + "no_such_thing").c_str()), 0);
 }
 
 TEST(Workspaces, GiveBackWhatTheyTook) {
