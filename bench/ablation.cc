@@ -6,6 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
+#include "cost_model/trees/learned.h"
 #include "nlohmann/json.hpp"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cost_model/cost_model.h"
+#include "cost_model/trees/learned.h"
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
 #include "src/base/clock.h"

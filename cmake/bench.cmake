@@ -19,7 +19,7 @@ target_link_libraries(lw_opencl_bench PRIVATE lw_peers lw_measure CLI11::CLI11 n
 
 # Candidates a second, replayed and scored.
 add_executable(lw_throughput bench/throughput.cc)
-target_link_libraries(lw_throughput PRIVATE lw_cost_model)
+target_link_libraries(lw_throughput PRIVATE lw_trees)
 
 # What of the spaces of NVIDIA's targets can be made, without a GPU; where the draft sees what others
 # have published.

@@ -2,7 +2,8 @@
 //
 // Three things: features (a table of {name, function}; width and schema hash derive from it), the
 // draft model (analytic, no training: scores tens of thousands of nests a second, and its argmax is
-// the zero-trial answer), and learned models (XGBoost; ranking objective; failures are learned from).
+// the zero-trial answer), and models that rank on top of it: shipped ones, and those that learn
+// (trees/learned.h).
 // Pure functions of the nest (which carries the target); thread-safe unless said.
 #pragma once
 
@@ -60,32 +61,10 @@ class Model {
 };
 std::unique_ptr<Model> make_draft_model();       // scores by the feature that holds -log(draft_us)
 
-// How forests are grown. The defaults are those of a search, which learns in tens of milliseconds.
-struct Training {
-  int trees = 50, depth = 6, bins = 32;
-  double eta = 0.15, child_weight = 0.5;
-  double columns = 0.7, rows = 1;          // share of the features, of the examples, a tree
-  // Scores start from the draft's. False: from 0, and predicted features (feature_table()) are not
-  // looked at; counts, of instructions or lines moved, still are. Such a model cannot be saved.
-  bool draft = true;
-};
-std::unique_ptr<Model> make_xgboost_model(const Training& training = {});
-
-// Models in files, for the targets of one architecture. Loading refuses what cannot be used:
-// kNotFound, kInvalidArgument (no model), kFailedPrecondition (trained on another feature table, or
-// for another architecture), kDataLoss (damaged or cut off). A loaded model is the base of what it
-// then learns.
-absl::Status save_model(const Model& model, const std::string& path,
-                        std::string_view architecture);
-absl::StatusOr<std::unique_ptr<Model>> load_model(const std::string& path,
-                                                  std::string_view architecture);
-// The model that comes with the program for targets of the architecture (the file
-// cost_model/FAMILY/shipped.model); errors as load_model's.
-absl::StatusOr<std::unique_ptr<Model>> shipped_model(std::string_view architecture);
-// What ranks schedules of the nest where nobody names another model, and before anything is measured:
-// the shipped model where it is nearer to the best than the draft, which is for the target's family
-// to say (cost::Family); else the draft. `learning`: in a search, which learns.
-std::unique_ptr<Model> first_model(const Nest& start, bool learning);
+// What ranks schedules of the nest before anything is measured, and learns nothing: the shipped model
+// where it is nearer to the best than the draft, which is for the target's family to say
+// (cost::Family); else the draft.
+std::unique_ptr<Model> first_model(const Nest& start);
 
 // Quality of predictions `score` for measured `examples` (formulae: shared reference, section 6.1;
 // Ansor, TenSet). Averages over groups, weighted by their size. Pairs of which one's time lies

@@ -24,6 +24,10 @@ std::string_view family_of(std::string_view architecture) {
   return "cpu";
 }
 
+bool begins_shipped(std::string_view architecture) {
+  return find_family(family_of(architecture)).begins_shipped;
+}
+
 }  // namespace cost
 
 namespace {

@@ -21,5 +21,7 @@ const std::vector<const Family*>& lw_cost_family_table();
 const Family& find_family(std::string_view name);
 // Of targets of an architecture; of one that no family has, the CPUs'.
 std::string_view family_of(std::string_view architecture);
+// Whether what ranks its schedules first is the shipped model.
+bool begins_shipped(std::string_view architecture);
 
 }  // namespace lw::cost

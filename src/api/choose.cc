@@ -27,7 +27,7 @@ absl::StatusOr<Choice> finish_stored(const Task& task, const Measurement& measur
 }
 
 absl::StatusOr<std::string> zero_trial_trace(const Task& task) {
-  Search search(task.start(), SearchOptions(), first_model(task.start(), /*learning=*/false));
+  Search search(task.start(), SearchOptions(), first_model(task.start()));
   ASSIGN_OR_RETURN(const Proposal proposal, search.zero_trial());
   return proposal.text;
 }

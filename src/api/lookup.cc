@@ -154,7 +154,7 @@ class Settling {
     if (!options_.zero_trial) return best;
     SearchOptions stoppable;
     stoppable.stop = options_.stop;
-    Search search(task_.start(), stoppable, first_model(task_.start(), /*learning=*/false));
+    Search search(task_.start(), stoppable, first_model(task_.start()));
     const absl::StatusOr<lw::Proposal> zero = search.zero_trial();
     return zero.ok() && zero->draft_us > 0 ? std::min(best, zero->draft_us) : best;
   }
@@ -280,7 +280,7 @@ absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOption
   if (!options.zero_trial) return answer;
   SearchOptions stoppable;
   stoppable.stop = options.stop;
-  Search search(task.start(), stoppable, first_model(task.start(), /*learning=*/false));
+  Search search(task.start(), stoppable, first_model(task.start()));
   ASSIGN_OR_RETURN(const lw::Proposal zero, search.zero_trial());
   answer.trace = zero.text;
   ASSIGN_OR_RETURN(Nest nest, replay(task.start(), zero.trace));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "cost_model/trees/learned.h"
 #include "loopwright/bounds.h"
 #include "loopwright/tuning.h"
 #include "schedules/targets/family.h"
@@ -97,7 +98,7 @@ absl::StatusOr<SuiteItem> suite_item(SuiteMember& member, const SearchOptions& o
   SuiteItem item;
   item.start = task.start();
   item.key = task.key();
-  item.model = member.model == nullptr ? first_model(task.start(), /*learning=*/true)
+  item.model = member.model == nullptr ? learning_model(task.start())
                                        : std::move(member.model);
   item.state.weight = member.weight;
   item.state.group = task.workload().structure;
@@ -162,7 +163,7 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
     SearchOptions first = search;
     first.trials = 0;
     ASSIGN_OR_RETURN(const TuneResult answer, tune(task.start(), task.key(), store, *measurer, first,
-                                                   first_model(task.start(), true), hooks));
+                                                   learning_model(task.start()), hooks));
     const absl::StatusOr<Trace> trace = parse_trace(answer.best.measurement.trace);
     // What was searched before goes on as a whole.
     if (answer.trials == 0 && trace.ok() && !trace->empty() && !search.stop.asked()) {
@@ -180,7 +181,7 @@ absl::StatusOr<TuneResult> tune_task(const Task& task, Store& store, const Searc
       search.trials = options.trials - std::min(options.trials / 2, parts.trials);
     }
   }
-  if (model == nullptr) model = first_model(task.start(), /*learning=*/true);
+  if (model == nullptr) model = learning_model(task.start());
   ASSIGN_OR_RETURN(TuneResult result, tune(task.start(), task.key(), store, *measurer, search,
                                            std::move(model), hooks));
   result.parts = parts.parts;

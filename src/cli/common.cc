@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cost_model/cost_model.h"
+#include "cost_model/trees/learned.h"
 #include "loopwright/kernel.h"
 #include "schedules/targets/target.h"
 #include "src/api/lookup.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cost_model/trees/learned.h"
 #include "src/learn/dataset.h"
 
 namespace lw {

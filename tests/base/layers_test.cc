@@ -35,6 +35,7 @@ const std::vector<std::string> kStory = {
     "src/kernel/", "src/lower/", "src/lower/values/", "src/lower/tiles/", "src/lower/cpu/",
     "src/lower/npu/", "src/lower/simt/",
     "cost_model/", "cost_model/cpu/", "cost_model/npu/", "cost_model/simt/", "cost_model/forest/",
+    "cost_model/trees/",
     "tuner_db/", "tuner_db/records/", "include/loopwright/lookup.h", "tuner_db/ladder/",
     "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
     "include/loopwright/tuning.h", "src/search/", "src/build/build.h", "src/build/run_program.", "src/build/npu/",

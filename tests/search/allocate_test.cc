@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cost_model/trees/learned.h"
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"

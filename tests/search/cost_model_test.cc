@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cost_model/cpu/analysis.h"
+#include "cost_model/trees/learned.h"
 #include "gtest/gtest.h"
 #include "schedules/steps.h"
 #include "src/base/rng.h"

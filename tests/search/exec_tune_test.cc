@@ -2,6 +2,7 @@
 // yields without, and the same times of whatever both have tried, bit for bit.
 #include <map>
 
+#include "cost_model/trees/learned.h"
 #include "gtest/gtest.h"
 #include "src/api/tune_task.h"
 #include "src/base/check.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "cost_model/trees/learned.h"
 #include "gtest/gtest.h"
 #include "src/api/task.h"
 #include "src/api/tune_task.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "cost_model/trees/learned.h"
 #include "gtest/gtest.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"

@@ -2,6 +2,7 @@
 #include "tests/serve/study_fixture.h"
 
 #include "cost_model/cost_model.h"
+#include "cost_model/trees/learned.h"
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/expr/expr.h"

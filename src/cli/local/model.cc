@@ -1,5 +1,6 @@
 // `model`: the cost model by itself. Its quality is measured on workloads that it has not seen.
 #include "absl/strings/str_format.h"
+#include "cost_model/trees/learned.h"
 #include "src/cli/commands.h"
 #include "src/cli/model/examples.h"
 #include "src/cli/model/gather.h"

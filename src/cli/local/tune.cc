@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cost_model/trees/learned.h"
 #include "schedules/targets/target.h"
 #include "src/api/tune_task.h"
 #include "src/cli/commands.h"
@@ -270,7 +271,7 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
 // What ranks the task's candidates before any is measured. A model of no use costs its advantage,
 // not the run.
 std::unique_ptr<Model> model_of(const TuneOptions& options, const Task& task) {
-  if (!options.names_model) return first_model(task.start(), /*learning=*/true);
+  if (!options.names_model) return learning_model(task.start());
   if (options.model == "draft") return make_xgboost_model();
   if (options.model == "none") return make_draft_model();
   absl::StatusOr<std::unique_ptr<Model>> model =

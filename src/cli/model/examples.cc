@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "cost_model/trees/learned.h"
 #include "schedules/steps.h"
 #include "schedules/targets/family.h"
 #include "src/api/task.h"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "cost_model/trees/learned.h"
 #include "schedules/targets/target.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
@@ -124,7 +125,7 @@ absl::Status StudySearch::build(Workload& workload, const std::vector<JobRow>& o
   options.drafts = seat_.drafts;
   const Nest& start = workload.task->start();
   workload.run =
-      std::make_unique<SearchRun>(start, options, first_model(start, /*learning=*/true));
+      std::make_unique<SearchRun>(start, options, learning_model(start));
   workload.floor = 0;
   workload.read.clear(), workload.marks.clear(), workload.held.clear();
   ASSIGN_OR_RETURN(const std::vector<Measurement> all, read_new(workload));

@@ -1,14 +1,14 @@
 // The gradients of the ranking loss are computed here and handed to XGBoost, which makes the fit
 // independent of the library's own sampling of pairs: the same examples and seed give the same
 // trees. 200 examples, 50 trees of depth 6: about 30 ms on one core.
-#include "cost_model/forest/train.h"
+#include "cost_model/trees/train.h"
 
 #include <xgboost/c_api.h>
 
 #include <cmath>
 #include <string>
 
-#include "cost_model/forest/rank_loss.h"
+#include "cost_model/trees/rank_loss.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"

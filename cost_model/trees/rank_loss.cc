@@ -1,4 +1,4 @@
-#include "cost_model/forest/rank_loss.h"
+#include "cost_model/trees/rank_loss.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/forest/forest.h"
+#include "cost_model/trees/learned.h"
 
 namespace lw {
 
