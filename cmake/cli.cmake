@@ -1,6 +1,6 @@
 # The library behind the commands, the service's parts, and the `loopwright` binary.
 
-library(lw_api FOLDERS src/api USES lw_measure lw_search lw_trees lw_tuner_db WAITS)
+library(lw_api FOLDERS src/api USES lw_measure lw_search lw_trees lw_postgres WAITS)
 library(lw_figures FOLDERS src/figures USES lw_measure lw_tuner_db WAITS)
 embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)
 library(lw_learn FOLDERS src/learn src/learn/npu SOURCES ${lw_withheld} USES lw_api ${ZSTD_LIBRARY})

@@ -8,7 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "src/cli/commands.h"
 #include "src/cli/interrupt.h"
-#include "tuner_db/sql/postgres_url.h"
+#include "tuner_db/postgres/postgres_url.h"
 
 namespace lw {
 namespace {

@@ -15,7 +15,7 @@
 #include "tuner_db/schema/schema.h"
 #include "tuner_db/sql/database.h"
 #include "tuner_db/sql/pool.h"
-#include "tuner_db/sql/postgres_connection.h"
+#include "tuner_db/postgres/postgres_connection.h"
 
 namespace lw {
 namespace {

@@ -1,5 +1,5 @@
 // What is said about a PostgreSQL address before anybody is called.
-#include "tuner_db/sql/postgres_url.h"
+#include "tuner_db/postgres/postgres_url.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // The SQL seam: what the store and the service say to a database, whichever it is. SQLite
-// (sqlite_database.h) is embedded and the default; PostgreSQL (postgres_database.cc) serves fleets.
+// (sqlite_database.h) is embedded and the default; PostgreSQL (tuner_db/postgres/) serves fleets.
 //
 // One SQL for both. Its rules: parameters are `?`; types in the schema are written in upper case
 // and names in lower case (schema.h says what PostgreSQL makes of them); INSERT ... ON CONFLICT DO
@@ -250,22 +250,25 @@ class Database {
 
 // "postgres://USER@HOST:PORT/NAME" (or postgresql://; libpq's parameters may follow) or a file's
 // path. Brings the schema up to date. See open_sqlite_store in store.h for what is refused; files
-// are shared within the process.
+// are shared within the process. This and open_store() are defined by lw_postgres, or by lw_embedded
+// for who links no PostgreSQL: its addresses are then kUnimplemented.
 absl::StatusOr<std::shared_ptr<Database>> open_database(const std::string& url,
                                                         const DatabaseOptions& options = {});
 absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
                                                       const DatabaseOptions& options);
-absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
-                                                        const DatabaseOptions& options);
 bool is_postgres_url(std::string_view url);
 // kInvalidArgument: "mysql://..." and the like, which no database here speaks and which is no
 // file's path either.
 absl::Status check_database_url(std::string_view url);
 
-// The files' and the servers' halves of these: connected, and the schema up to date.
-absl::StatusOr<std::shared_ptr<Database>> connect_sqlite(const std::string& path,
-                                                         const DatabaseOptions& options);
-absl::StatusOr<std::shared_ptr<Database>> connect_postgres(const std::string& url,
+// The halves of these: connected, and the schema up to date.
+using Connect = absl::StatusOr<std::shared_ptr<Database>>(const std::string& url,
+                                                          const DatabaseOptions& options);
+Connect connect_sqlite;
+Connect connect_postgres;                  // in lw_postgres
+// open_database(), where PostgreSQL's addresses are connected to by `postgres`.
+absl::StatusOr<std::shared_ptr<Database>> open_database_by(Connect* postgres,
+                                                           const std::string& url,
                                                            const DatabaseOptions& options);
 
 // A Store over it. `options` as the database was opened with.

@@ -21,21 +21,12 @@ absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,
   return adopted(connect_sqlite(path, options), options);
 }
 
-absl::StatusOr<std::shared_ptr<Database>> open_postgres(const std::string& url,
-                                                        const DatabaseOptions& options) {
-  return adopted(connect_postgres(url, options), options);
-}
-
-absl::StatusOr<std::shared_ptr<Database>> open_database(const std::string& url,
-                                                        const DatabaseOptions& options) {
+absl::StatusOr<std::shared_ptr<Database>> open_database_by(Connect* postgres,
+                                                           const std::string& url,
+                                                           const DatabaseOptions& options) {
   RETURN_IF_ERROR(check_database_url(url));
-  return is_postgres_url(url) ? open_postgres(url, options) : open_sqlite(url, options);
-}
-
-absl::StatusOr<std::unique_ptr<Store>> open_store(const std::string& url,
-                                                  const DatabaseOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Database> database, open_database(url, options));
-  return make_store(std::move(database), options);
+  return adopted(is_postgres_url(url) ? postgres(url, options) : connect_sqlite(url, options),
+                 options);
 }
 
 absl::StatusOr<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,

@@ -1,4 +1,4 @@
-#include "tuner_db/sql/postgres_url.h"
+#include "tuner_db/postgres/postgres_url.h"
 
 #include <libpq-fe.h>
 

@@ -5,7 +5,7 @@
 // Besides its Status an error has a consequence for the transaction: a conflict (40001, 40P01) and
 // a lost server run it again, a duplicate key (23505) may be a conflict that PostgreSQL noticed
 // late, and a failed disk dooms it.
-#include "tuner_db/sql/postgres_connection.h"
+#include "tuner_db/postgres/postgres_connection.h"
 
 #include <endian.h>
 
@@ -22,7 +22,7 @@
 #include "src/base/message.h"
 #include "tuner_db/schema/schema.h"
 #include "tuner_db/sql/fork.h"
-#include "tuner_db/sql/postgres_url.h"
+#include "tuner_db/postgres/postgres_url.h"
 
 namespace lw {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "tuner_db/sql/postgres_connection.h"
+#include "tuner_db/postgres/postgres_connection.h"
 
 namespace lw {
 namespace {

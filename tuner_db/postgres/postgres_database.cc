@@ -28,8 +28,8 @@
 #include "src/base/message.h"
 #include "tuner_db/schema/schema.h"
 #include "tuner_db/sql/pool.h"
-#include "tuner_db/sql/postgres_connection.h"
-#include "tuner_db/sql/postgres_url.h"
+#include "tuner_db/postgres/postgres_connection.h"
+#include "tuner_db/postgres/postgres_url.h"
 
 namespace lw {
 namespace {
