@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "bench/ablation.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"

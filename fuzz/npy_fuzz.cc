@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "src/api/npy.h"
+#include "src/api/run/npy.h"
 #include "src/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

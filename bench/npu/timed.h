@@ -10,7 +10,7 @@
 #include "loopwright/program.h"
 #include "loopwright/tuning.h"
 #include "schedules/targets/target.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/lower/lower.h"
 #include "src/measure/npu/simulated.h"

@@ -13,7 +13,7 @@
 #include "src/agent/cuda_kind.h"
 #include "src/agent/describe.h"
 #include "src/agent/opencl_kind.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/parallel_pool.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/measure/local.h"
 #include "src/measure/simt/common/device_target.h"

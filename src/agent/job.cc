@@ -13,6 +13,7 @@
 #include "cost_model/cost_model.h"
 #include "schedules/steps.h"
 #include "schedules/targets/target.h"
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"

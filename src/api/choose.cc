@@ -2,6 +2,7 @@
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/build/build.h"
 #include "src/lower/lower.h"
 #include "src/search/search.h"
 #include "tuner_db/ladder/ladder.h"
@@ -64,6 +65,14 @@ absl::StatusOr<Choice> choose_trace(const Task& task, std::string_view trace) {
   ASSIGN_OR_RETURN(const Trace parsed, parse_trace(trace));
   choice.trace = to_text(parsed);
   return finish(task, std::move(choice));
+}
+
+absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
+  if (choice.kernel == nullptr) {
+    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
+                                      "' was found, so there is nothing to build"));
+  }
+  return task.backend().build(*choice.kernel, *task.target());
 }
 
 }  // namespace lw

@@ -5,7 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "cost_model/cost_model.h"
 #include "schedules/targets/target.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/clock.h"
 #include "src/base/files.h"
 #include "src/expr/expr.h"

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/targets/named_machine.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/build/simt/program.h"

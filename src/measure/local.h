@@ -48,9 +48,7 @@ absl::StatusOr<int> driven_units(const Target& target);
 // The artifact on that driver's device. REQUIRES: check_driven(target); the artifact is for it.
 absl::StatusOr<std::unique_ptr<DrivenKernel>> open_driven(const Target& target,
                                                           const Artifact& artifact);
-// As find_target, and machines that drivers of this one have: "opencl:0", "opencl:NAME", "cuda:0".
-absl::StatusOr<Target> named_machine(std::string_view name);
-// Those machines, as named_machine takes them. Errors: a driver does not say what it has; where there
+// Machines that drivers of this one have, as named_machine() takes them. Errors: a driver does not say what it has; where there
 // is none, there are no machines.
 struct DrivenMachine {
   std::string name;                        // "opencl:0"

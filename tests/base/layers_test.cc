@@ -56,7 +56,7 @@ const std::vector<std::string> kStory = {
     "src/measure/simt/common/", "src/measure/simt/", "src/measure/cuda/", "src/measure/exec/",
     "src/measure/",
     "src/peers/", "src/peers/match/", "src/peers/libraries/",
-    "include/loopwright/task.h", "include/loopwright/kernel.h", "src/api/", "src/figures/",
+    "include/loopwright/task.h", "include/loopwright/kernel.h", "src/api/", "src/api/run/", "src/figures/",
     "src/learn/",
     "src/learn/npu/",
     "src/net/", "src/agent/",

@@ -1,6 +1,6 @@
 // What nobody has verified is tried in a process of its own before it runs here: a kernel that is
 // wrong or crashes there is an error or gives way, and this process lives on.
-#include "src/api/checked.h"
+#include "src/api/run/checked.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

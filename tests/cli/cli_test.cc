@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "loopwright/program.h"
-#include "src/api/npy.h"
+#include "src/api/run/npy.h"
 #include "tests/support/cli_fixture.h"
 
 namespace lw {

@@ -1,5 +1,5 @@
 // The .npy reader against well-formed, ill-formed and random bytes.
-#include "src/api/npy.h"
+#include "src/api/run/npy.h"
 
 #include <cstring>
 #include <fstream>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schedules/targets/named_machine.h"
 #include "schedules/targets/simt/simt_target.h"
 #include "src/build/simt/ptx/ptx_program.h"
 #include "src/kernel/kernel.h"

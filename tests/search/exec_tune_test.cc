@@ -4,7 +4,7 @@
 
 #include "cost_model/trees/learned.h"
 #include "gtest/gtest.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/expr/language/text.h"
 #include "src/measure/workers/options.h"

@@ -8,6 +8,7 @@
 #include "loopwright/v1/agent.pb.h"
 #include "loopwright/v1/study.pb.h"
 #include "schedules/targets/target.h"
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/rng.h"
 #include "src/measure/run/simulation.h"

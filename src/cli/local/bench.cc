@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "loopwright/kernel.h"
 #include "schedules/targets/target.h"
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"

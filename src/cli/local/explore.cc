@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "schedules/targets/family.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/api/words.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "schedules/targets/family.h"
 #include "schedules/targets/identity.h"
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/clock.h"
 #include "src/cli/commands.h"

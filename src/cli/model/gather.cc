@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "loopwright/task.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"
 #include "src/base/rng.h"

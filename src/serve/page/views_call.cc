@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "schedules/targets/family.h"
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/hash.h"

@@ -1,6 +1,7 @@
 #include "cost_model/cost_model.h"
 #include "loopwright/kernel.h"
 #include "loopwright/program.h"
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -24,14 +25,6 @@ absl::Status refused(int code) {
 }
 
 }  // namespace
-
-absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
-  if (choice.kernel == nullptr) {
-    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
-                                      "' was found, so there is nothing to build"));
-  }
-  return task.backend().build(*choice.kernel, *task.target());
-}
 
 absl::StatusOr<Simulation> simulate(const Task& task, const Choice& choice) {
   ASSIGN_OR_RETURN(const Artifact artifact, build(task, choice));

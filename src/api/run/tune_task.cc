@@ -1,4 +1,4 @@
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 
 #include <algorithm>
 #include <string_view>
@@ -7,7 +7,8 @@
 #include "loopwright/bounds.h"
 #include "loopwright/tuning.h"
 #include "schedules/targets/family.h"
-#include "src/api/tune_parts.h"
+#include "src/api/run/devices.h"
+#include "src/api/run/tune_parts.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/parallel_pool.h"

@@ -2,7 +2,7 @@
 // four in 2 and 3), a header that is a Python dict literal with exactly the keys descr,
 // fortran_order and shape, and the raw data. The header is parsed as the small language that it is;
 // nothing in the file is trusted before it is compared with the file's size.
-#include "src/api/npy.h"
+#include "src/api/run/npy.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,14 +1,14 @@
 // An encoder block of 14 stages takes 0.6 s to build: in 20 s its search saw 30 schedules, each of 90
 // decisions. Its 7 different parts are built in tens of milliseconds, have 10 decisions each, and a
 // bad one hides no other.
-#include "src/api/tune_parts.h"
+#include "src/api/run/tune_parts.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "schedules/parts.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 

@@ -1,11 +1,12 @@
-#include "src/api/checked.h"
+#include "src/api/run/checked.h"
 
 #include <utility>
 
 #include "cost_model/cost_model.h"
 #include "loopwright/kernel.h"
 #include "src/api/lookup.h"
-#include "src/api/tune_task.h"
+#include "src/api/run/devices.h"
+#include "src/api/run/tune_task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/measure/local.h"

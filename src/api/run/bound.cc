@@ -1,4 +1,5 @@
 // The bound of a task, by rates that are measured beside the time that they judge, or now.
+#include "src/api/run/devices.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/expr/expr.h"
