@@ -19,7 +19,7 @@
 #include "src/serve/studies/studies.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -15,7 +15,7 @@
 #include "src/base/rng.h"
 #include "src/build/build.h"
 #include "src/net/words.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -21,7 +21,7 @@
 #include "src/serve/rows/clock.h"
 #include "src/serve/rows/rows.h"
 #include "src/serve/studies/studies.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/sql/database.h"
 
 namespace lw {

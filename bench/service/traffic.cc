@@ -19,7 +19,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/sql/database.h"
 #include "tuner_db/sql/group_commit.h"
 

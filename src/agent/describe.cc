@@ -19,7 +19,7 @@
 #include "src/measure/machine/doctor.h"
 #include "src/measure/machine/hygiene.h"
 #include "src/measure/process/isolation.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -22,7 +22,7 @@
 #include "src/measure/local.h"
 #include "src/measure/memory.h"
 #include "src/search/null_measurer.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

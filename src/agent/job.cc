@@ -26,7 +26,7 @@
 #include "src/search/retry.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/key_terms.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

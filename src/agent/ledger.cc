@@ -17,7 +17,7 @@
 #include "src/base/message.h"
 #include "src/net/times.h"
 #include "src/net/words.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/cli/common.h"
-#include "tuner_db/records/record_lines.h"
+#include "tuner_db/messages/record_lines.h"
 
 namespace lw {
 

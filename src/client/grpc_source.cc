@@ -7,7 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/base/check.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

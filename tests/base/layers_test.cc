@@ -37,7 +37,7 @@ const std::vector<std::string> kStory = {
     "cost_model/", "cost_model/cpu/", "cost_model/npu/", "cost_model/simt/", "cost_model/forest/",
     "cost_model/trees/",
     "tuner_db/", "tuner_db/records/", "include/loopwright/lookup.h", "tuner_db/ladder/",
-    "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
+    "tuner_db/messages/", "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
     "tuner_db/postgres/",
     "include/loopwright/tuning.h", "src/search/", "src/build/build.h", "src/build/run_program.", "src/build/npu/",
     "src/build/interpreter/interpret_block.", "src/build/interpreter/lanes.",

@@ -11,7 +11,7 @@
 #include "src/client/grpc_source.h"
 #include "src/search/search.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

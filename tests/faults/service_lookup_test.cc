@@ -10,7 +10,7 @@
 #include "src/api/task.h"
 #include "src/search/search.h"
 #include "tests/support/fault_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -21,7 +21,7 @@
 #include "src/net/channel.h"
 #include "src/net/words.h"
 #include "tests/fleet/hostile_calls.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

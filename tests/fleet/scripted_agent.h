@@ -26,7 +26,7 @@
 #include "src/search/null_measurer.h"
 #include "src/serve/rows/clock.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

@@ -36,7 +36,7 @@
 #include "src/search/search.h"
 #include "tests/support/program.h"
 #include "tests/support/service_processes.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

@@ -6,7 +6,7 @@
 #include "src/serve/messages/names.h"
 #include "src/serve/rows/rows.h"
 #include "tests/support/daemon_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

@@ -12,7 +12,7 @@
 #include "google/protobuf/reflection.h"
 #include "src/base/fields/utf8.h"
 #include "src/net/words.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

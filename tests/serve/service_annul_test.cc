@@ -1,7 +1,7 @@
 // Keys that a false time has spoilt: what is withdrawn or annulled steers no search, and is given
 // to nobody.
 #include "tests/serve/study_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

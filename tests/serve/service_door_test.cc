@@ -8,7 +8,7 @@
 #include "src/expr/language/text.h"
 #include "src/serve/studies/door.h"
 #include "tests/serve/study_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/workload_row.h"
 
 namespace lw {

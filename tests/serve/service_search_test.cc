@@ -10,7 +10,7 @@
 #include "src/search/null_measurer.h"
 #include "src/search/search.h"
 #include "src/serve/rows/rows.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

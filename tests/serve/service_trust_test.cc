@@ -1,6 +1,6 @@
 // Whose records compilers are given: what a client puts is kept, with its name, and decides nothing.
 #include "tests/serve/study_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/daemon_fixture.h"
 #include "tuner_db/ladder/ladder.h"
 #include "tuner_db/ladder/withdrawn_list.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

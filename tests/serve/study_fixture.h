@@ -5,7 +5,7 @@
 
 #include "schedules/targets/target.h"
 #include "tests/support/daemon_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

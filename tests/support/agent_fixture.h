@@ -25,7 +25,7 @@
 #include "src/base/message.h"
 #include "src/expr/language/text.h"
 #include "src/net/times.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

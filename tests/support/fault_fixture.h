@@ -27,7 +27,7 @@
 #include "src/serve/service/service.h"
 #include "tests/support/program.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

@@ -14,10 +14,10 @@
 #include "schedules/targets/family.h"
 #include "src/base/rng.h"
 #include "tuner_db/ladder/ladder.h"
-#include "tuner_db/records/message_fields.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/message_fields.h"
+#include "tuner_db/messages/messages.h"
+#include "tuner_db/messages/record_lines.h"
 #include "tuner_db/records/record_codec.h"
-#include "tuner_db/records/record_lines.h"
 #include "tuner_db/store.h"
 
 namespace lw {

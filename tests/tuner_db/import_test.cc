@@ -5,9 +5,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/store_fixture.h"
-#include "tuner_db/records/messages.h"
-#include "tuner_db/records/record_lines.h"
-#include "tuner_db/records/records.h"
+#include "tuner_db/messages/messages.h"
+#include "tuner_db/messages/record_lines.h"
+#include "tuner_db/messages/records.h"
 
 namespace lw {
 namespace {

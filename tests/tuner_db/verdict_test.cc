@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "loopwright/v1/record.pb.h"
 #include "src/base/message.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

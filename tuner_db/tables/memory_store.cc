@@ -12,7 +12,7 @@
 #include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/ladder/withdrawn_list.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/sql/process.h"
 #include "tuner_db/store.h"
 #include "tuner_db/tables/withdrawn.h"

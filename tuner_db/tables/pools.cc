@@ -12,7 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "tuner_db/best.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/tables/columns.h"
 #include "tuner_db/tables/rows.h"
 #include "tuner_db/tables/usage.h"

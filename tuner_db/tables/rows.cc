@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/tables/columns.h"
 
 namespace lw {

@@ -11,7 +11,7 @@
 #include "src/cli/commands.h"
 #include "src/client/requests.h"
 #include "src/net/times.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

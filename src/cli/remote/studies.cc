@@ -26,7 +26,7 @@
 #include "src/expr/language/text.h"
 #include "src/serve/messages/errors.h"
 #include "tuner_db/key_terms.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "schedules/targets/target.h"
 #include "src/base/message.h"
-#include "src/figures/format.h"
 #include "src/cli/service/service.h"
+#include "src/figures/format.h"
 #include "src/net/times.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

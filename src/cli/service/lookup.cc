@@ -5,7 +5,7 @@
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/api/task.h"
 #include "src/expr/language/text.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -5,7 +5,7 @@
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/cli/service/lookup.h"
 #include "tuner_db/ladder/ladder.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

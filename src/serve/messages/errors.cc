@@ -6,10 +6,10 @@
 #include "absl/strings/str_replace.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "src/base/message.h"
 #include "src/base/fields/utf8.h"
+#include "src/base/message.h"
 #include "src/net/times.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

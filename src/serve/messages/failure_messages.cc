@@ -1,6 +1,6 @@
 #include "src/serve/messages/failure_messages.h"
 
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

@@ -10,7 +10,7 @@
 #include "src/base/message.h"
 #include "src/serve/page/views.h"
 #include "src/serve/rows/online.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

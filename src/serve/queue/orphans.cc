@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/base/message.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -17,7 +17,7 @@
 #include "src/serve/queue/orphans.h"
 #include "tuner_db/best.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/serve/messages/errors.h"
 #include "src/serve/messages/names.h"
 #include "src/serve/queue/synchronize.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -14,7 +14,7 @@
 #include "src/serve/messages/names.h"
 #include "src/serve/queue/results.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -5,7 +5,7 @@
 #include "src/serve/service/schedules.h"
 #include "src/serve/studies/study_best.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 

@@ -7,9 +7,9 @@
 #include "src/serve/rows/rows.h"
 #include "src/serve/service/schedules.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
-#include "tuner_db/records/record_lines.h"
-#include "tuner_db/records/records.h"
+#include "tuner_db/messages/messages.h"
+#include "tuner_db/messages/record_lines.h"
+#include "tuner_db/messages/records.h"
 #include "tuner_db/tables/history.h"
 
 namespace lw {

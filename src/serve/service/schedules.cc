@@ -18,7 +18,7 @@
 #include "src/serve/core/calls.h"
 #include "src/serve/messages/paging.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/tables/history.h"
 
 namespace lw {

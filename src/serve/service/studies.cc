@@ -7,7 +7,7 @@
 #include "src/serve/messages/paging.h"
 #include "src/serve/rows/deletion.h"
 #include "src/serve/studies/studies.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/tables/history.h"
 
 namespace lw {

@@ -8,7 +8,7 @@
 #include "src/serve/studies/study_best.h"
 #include "tuner_db/invariants.h"
 #include "tuner_db/ladder/withdrawn_list.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 #include "tuner_db/tables/withdrawn.h"
 
 namespace lw {

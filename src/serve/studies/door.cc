@@ -26,7 +26,7 @@
 #include "tuner_db/invariants.h"
 #include "tuner_db/key_terms.h"
 #include "tuner_db/ladder/ladder.h"
-#include "tuner_db/records/records.h"
+#include "tuner_db/messages/records.h"
 #include "tuner_db/workload_row.h"
 
 namespace lw {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -15,7 +15,7 @@
 #include "src/serve/queue/devices.h"
 #include "src/serve/rows/online.h"
 #include "src/serve/studies/studies.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -22,7 +22,7 @@
 #include "src/serve/studies/studies.h"
 #include "src/serve/studies/study_jobs.h"
 #include "src/serve/studies/study_queue.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner_db/records/record_lines.h"
+#include "tuner_db/messages/record_lines.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -12,7 +12,7 @@
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/fields/utf8.h"
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 namespace lw {
 namespace {

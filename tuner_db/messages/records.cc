@@ -6,7 +6,7 @@
 // transaction, so that a failure half way leaves whole keys and a second import completes it. What
 // another version wrote and this one cannot read is left out and counted where the caller wants
 // that.
-#include "tuner_db/records/records.h"
+#include "tuner_db/messages/records.h"
 
 #include <algorithm>
 #include <set>
@@ -16,8 +16,8 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/messages.h"
-#include "tuner_db/records/record_lines.h"
+#include "tuner_db/messages/messages.h"
+#include "tuner_db/messages/record_lines.h"
 #include "tuner_db/workload_row.h"
 
 namespace lw {

@@ -1,6 +1,6 @@
 // Our values as messages and back, field by field. What comes in is checked by what the stores
 // demand (invariants.h), and a target by printing and parsing it again.
-#include "tuner_db/records/messages.h"
+#include "tuner_db/messages/messages.h"
 
 #include <iterator>
 
@@ -12,8 +12,8 @@
 #include "src/base/check.h"
 #include "src/base/hash.h"
 #include "tuner_db/invariants.h"
-#include "tuner_db/records/message_fields.h"
-#include "tuner_db/records/record_lines.h"
+#include "tuner_db/messages/message_fields.h"
+#include "tuner_db/messages/record_lines.h"
 
 namespace lw {
 
