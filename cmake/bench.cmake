@@ -43,5 +43,5 @@ endforeach()
 # The service's numbers: daemons and agents in processes of their own, and this to load them.
 file(GLOB lw_service_bench_sources CONFIGURE_DEPENDS bench/service/*.cc)
 add_executable(lw_service_bench ${lw_service_bench_sources})
-target_link_libraries(lw_service_bench PRIVATE lw_serve lw_client CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(lw_service_bench PRIVATE lw_serve lw_client lw_grpc_source CLI11::CLI11 nlohmann_json::nlohmann_json)
 add_dependencies(lw_service_bench loopwright)

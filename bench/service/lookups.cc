@@ -12,7 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/client/grpc_source.h"
+#include "src/client/grpc/grpc_source.h"
 #include "tuner_db/ladder/index.h"
 #include "tuner_db/ladder/snapshot.h"
 

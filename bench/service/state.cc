@@ -16,7 +16,7 @@
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/base/rng.h"
-#include "src/client/grpc_source.h"
+#include "src/client/grpc/grpc_source.h"
 
 namespace lw {
 namespace {

@@ -13,8 +13,8 @@
 #include "src/base/clock.h"
 #include "src/base/message.h"
 #include "src/client/cache.h"
-#include "src/client/grpc_source.h"
 #include "src/client/remote.h"
+#include "src/client/server_source.h"
 #include "src/client/withdrawn_poll.h"
 #include "tuner_db/ladder/snapshot.h"
 
@@ -87,8 +87,8 @@ absl::StatusOr<std::unique_ptr<ScheduleClient::Impl>> ScheduleClient::Impl::open
   client->withdrawn_ = std::make_shared<WithdrawnCache>(o.cache_folder);
   std::shared_ptr<ScheduleSource> source = o.source;
   if (source == nullptr && !o.server.empty()) {
-    const TlsFiles tls = {o.tls_ca, o.tls_certificate, o.tls_key};
-    ASSIGN_OR_RETURN(source, make_grpc_source({o.server, tls, o.insecure}));
+    ASSIGN_OR_RETURN(source, open_server_source({o.server, o.tls_ca, o.tls_certificate, o.tls_key,
+                                                 o.insecure}));
   }
   if (source != nullptr && !o.frozen) {
     RemoteOptions remote = o.remote;

@@ -1,5 +1,5 @@
 // A server of schedules as the client sees it: one call for a whole module. The gRPC one is made by
-// grpc_source.h; tests have their own.
+// grpc/grpc_source.h; tests have their own.
 #pragma once
 
 #include <optional>

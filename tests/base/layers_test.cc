@@ -64,6 +64,7 @@ const std::vector<std::string> kStory = {
     "src/serve/studies/", "src/serve/core/", "src/serve/service/", "src/serve/page/",
     "src/serve/wire/", "src/serve/",
     "include/loopwright/client.h", "include/loopwright/loopwright.h", "src/client/",
+    "src/client/grpc/",
     "src/cli/", "src/cli/service/", "src/cli/db/", "src/cli/report/", "src/cli/model/",
     "src/cli/remote/", "src/cli/local/",
     "bench/plain/", "bench/", "bench/service/", "bench/npu/"};

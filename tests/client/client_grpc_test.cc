@@ -8,7 +8,7 @@
 #include "loopwright/client.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/api/task.h"
-#include "src/client/grpc_source.h"
+#include "src/client/grpc/grpc_source.h"
 #include "src/search/search.h"
 #include "tests/support/store_fixture.h"
 #include "tuner_db/messages/messages.h"

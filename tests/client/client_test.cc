@@ -6,7 +6,7 @@
 #include "loopwright/loopwright.h"
 #include "schedules/targets/target.h"
 #include "src/client/cache.h"
-#include "src/client/grpc_source.h"
+#include "src/client/grpc/grpc_source.h"
 #include "src/expr/language/text.h"
 #include "tests/client/client_fixture.h"
 #include "tuner_db/ladder/snapshot.h"

@@ -1,4 +1,4 @@
-#include "src/client/grpc_source.h"
+#include "src/client/grpc/grpc_source.h"
 
 #include <chrono>
 #include <mutex>
@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/base/check.h"
+#include "src/client/server_source.h"
 #include "tuner_db/messages/messages.h"
 
 namespace lw {
@@ -172,6 +173,11 @@ absl::StatusOr<std::shared_ptr<ScheduleSource>> make_grpc_source(const ServerAdd
   // On the way while the caller prepares its first question. What fails now is tried again by that.
   source->connect().IgnoreError();
   return source;
+}
+
+absl::StatusOr<std::shared_ptr<ScheduleSource>> open_server_source(const NamedServer& server) {
+  const TlsFiles tls = {server.tls_ca, server.tls_certificate, server.tls_key};
+  return make_grpc_source({server.address, tls, server.insecure});
 }
 
 }  // namespace lw
