@@ -68,6 +68,9 @@ if(NOT LOOPWRIGHT_SANITIZE)
   add_test(NAME package_test
     COMMAND ${CMAKE_COMMAND} -DBINARY_DIR=${CMAKE_BINARY_DIR} -DSOURCE_DIR=${CMAKE_SOURCE_DIR}
             -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
+  add_test(NAME symbols_test
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/tests/package/symbols.cmake)
+  set_tests_properties(package_test symbols_test PROPERTIES LABELS consumer)
 endif()
 
 # An exported kernel in a program of C on an OpenCL device.

@@ -38,7 +38,7 @@ const std::vector<std::string> kStory = {
     "cost_model/trees/",
     "tuner_db/", "tuner_db/records/", "include/loopwright/lookup.h", "tuner_db/ladder/",
     "tuner_db/messages/", "tuner_db/schema/", "tuner_db/sql/", "tuner_db/tables/",
-    "tuner_db/postgres/",
+    "tuner_db/postgres/", "tuner_db/files/",
     "include/loopwright/tuning.h", "src/search/", "src/build/build.h", "src/build/run_program.", "src/build/npu/",
     "src/build/interpreter/interpret_block.", "src/build/interpreter/lanes.",
     "src/build/interpreter/matrix_tile.", "src/build/interpreter/lockstep.",
@@ -64,7 +64,7 @@ const std::vector<std::string> kStory = {
     "src/serve/studies/", "src/serve/core/", "src/serve/service/", "src/serve/page/",
     "src/serve/wire/", "src/serve/",
     "include/loopwright/client.h", "include/loopwright/loopwright.h", "src/client/",
-    "src/client/grpc/",
+    "src/client/grpc/", "src/embedded/", "src/embedded/remote/",
     "src/cli/", "src/cli/service/", "src/cli/db/", "src/cli/report/", "src/cli/model/",
     "src/cli/remote/", "src/cli/local/",
     "bench/plain/", "bench/", "bench/service/", "bench/npu/"};

@@ -250,8 +250,8 @@ class Database {
 
 // "postgres://USER@HOST:PORT/NAME" (or postgresql://; libpq's parameters may follow) or a file's
 // path. Brings the schema up to date. See open_sqlite_store in store.h for what is refused; files
-// are shared within the process. This and open_store() are defined by lw_postgres, or by lw_embedded
-// for who links no PostgreSQL: its addresses are then kUnimplemented.
+// are shared within the process. This and open_store() are defined by lw_postgres, or by lw_files for
+// who links no PostgreSQL: its addresses are then kUnimplemented.
 absl::StatusOr<std::shared_ptr<Database>> open_database(const std::string& url,
                                                         const DatabaseOptions& options = {});
 absl::StatusOr<std::shared_ptr<Database>> open_sqlite(const std::string& path,

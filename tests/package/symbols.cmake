@@ -1,0 +1,36 @@
+# What libloopwright.so and libloopwright_remote.so, in FOLDER, need of others and show to them.
+cmake_minimum_required(VERSION 3.25)
+
+# lines(VAR COMMAND...): what it prints.
+function(lines variable)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE error)
+  if(failed)
+    message(FATAL_ERROR "${ARGN}: ${error}")
+  endif()
+  string(REPLACE ";" "" out "${out}")
+  string(REGEX REPLACE "\n+" ";" out "${out}")
+  set(${variable} "${out}" PARENT_SCOPE)
+endfunction()
+
+foreach(name loopwright loopwright_remote)
+  lines(symbols nm -D --defined-only --extern-only --format=posix ${FOLDER}/lib${name}.so)
+  list(FILTER symbols INCLUDE REGEX ".")
+  if(NOT symbols)
+    message(FATAL_ERROR "lib${name}.so shows nothing")
+  endif()
+  list(FILTER symbols EXCLUDE REGEX "^loopwright_")
+  if(symbols)
+    message(FATAL_ERROR "lib${name}.so shows what is not its own: ${symbols}")
+  endif()
+endforeach()
+
+lines(needed readelf -d ${FOLDER}/libloopwright.so)
+list(FILTER needed INCLUDE REGEX "NEEDED")
+if(NOT needed)
+  message(FATAL_ERROR "readelf says nothing of what libloopwright.so needs")
+endif()
+list(FILTER needed INCLUDE REGEX
+     "lib(grpc|gpr|pq|xgboost|prometheus|seccomp|cpp-httplib|protobuf|sqlite3)")
+if(needed)
+  message(FATAL_ERROR "libloopwright.so needs what an embedding program should not: ${needed}")
+endif()
