@@ -1,7 +1,8 @@
-# Installation: the programs, the libraries, the headers of include/loopwright, and two CMake packages:
-# find_package(Loopwright) gives Loopwright::loopwright, whose consumer needs the -dev packages of
-# packages.txt's libraries; find_package(LoopwrightNpu) gives Loopwright::npu, the simulated NPU
-# alone, whose consumer needs abseil's.
+# Installation: the program, the libraries, the headers of include/loopwright, and two CMake packages.
+# find_package(Loopwright) has components for those who need little (LoopwrightConfig.cmake.in) and
+# one for those who want everything, whose consumer needs the -dev packages of packages.txt's
+# libraries; find_package(LoopwrightNpu) gives Loopwright::npu, the simulated NPU alone, whose
+# consumer needs abseil's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -32,13 +33,40 @@ target_link_libraries(loopwright_all INTERFACE ${loopwright_libraries})
 target_include_directories(loopwright_all INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(loopwright_all INTERFACE cxx_std_20)
-install(TARGETS loopwright_all ${loopwright_libraries} EXPORT LoopwrightTargets
+install(TARGETS loopwright_all ${loopwright_libraries} EXPORT LoopwrightCxxTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/loopwright)
-install(EXPORT LoopwrightTargets NAMESPACE Loopwright::
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
+set(components Cxx Kernels)
 
 install(DIRECTORY include/loopwright DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS loopwright RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# The program as an imported one, and what its exported kernels are given.
+add_library(loopwright_kernels INTERFACE)
+set_target_properties(loopwright_kernels PROPERTIES EXPORT_NAME kernels)
+set_target_properties(loopwright PROPERTIES EXPORT_NAME tool)
+install(TARGETS loopwright loopwright_kernels EXPORT LoopwrightKernelsTargets
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES src/build/context.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright)
+install(FILES cmake/LoopwrightKernels.cmake OPTIONAL
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
+
+# The C API: linked when the program is, as ./run_demo builds no more.
+if(TARGET loopwright_runtime)
+  add_dependencies(loopwright loopwright_runtime loopwright_remote)
+  set_target_properties(loopwright_runtime PROPERTIES EXPORT_NAME runtime)
+  install(TARGETS loopwright_runtime EXPORT LoopwrightRuntimeTargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(TARGETS loopwright_remote LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  configure_file(cmake/loopwright.pc.in ${CMAKE_BINARY_DIR}/loopwright.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/loopwright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  list(APPEND components Runtime)
+endif()
+foreach(component ${components})
+  install(EXPORT Loopwright${component}Targets NAMESPACE Loopwright::
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
+endforeach()
 
 # The simulated NPU alone: one archive of all of ours that it is made of, behind loopwright/npu.h.
 add_library(loopwright_npu STATIC $<TARGET_OBJECTS:lw_npu> $<TARGET_OBJECTS:lw_base>)
