@@ -11,8 +11,8 @@ if(LOOPWRIGHT_SANITIZE OR LOOPWRIGHT_FUZZ)
   return()
 endif()
 
-# shared(TARGET NAME): libNAME.so of its sources. It shows loopwright_* alone and binds all else
-# within: a process may hold another LLVM, or another abseil, and neither sees the other's.
+# shared(TARGET NAME): libNAME.so of its sources. It shows loopwright_* alone and binds all else that
+# it holds within: a process may hold another LLVM, say, and neither takes the other's functions.
 function(shared target name)
   set(script ${CMAKE_SOURCE_DIR}/cmake/loopwright.map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,-Bsymbolic
