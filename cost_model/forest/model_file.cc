@@ -9,6 +9,7 @@
 
 #include "cost_model/cost_model.h"
 #include "cost_model/family.h"
+#include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
 #include "src/base/message.h"
