@@ -255,7 +255,9 @@ absl::StatusOr<LookupAnswer> look_up_and_say(const Task& task, const DatabaseFla
     if (store == nullptr) store = make_memory_store();
     source = make_store_source(*store);
   }
-  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *source)));
+  LookupOptions options;
+  if (database.only_own) options.ladder.lowest = Rung::kLoose;
+  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *source, options)));
   if (database.frozen && answer.outcome != Rung::kExact) {
     return frozen_miss(task, database.shown());
   }

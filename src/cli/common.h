@@ -79,6 +79,7 @@ struct DatabaseFlags {
   std::string path;
   std::string snapshot;                    // of `db snapshot`, read instead; "": none
   bool frozen = false;                     // a miss is exit 2
+  bool only_own = false;                   // below the task's own schedules there is the default
   bool unverified = false;                 // take what was never verified without a check
   bool insecure = false;                   // a PostgreSQL of another machine, without proof
 

@@ -54,8 +54,7 @@ Choice exact_choice(const ScheduleRecord& record) {
   return as_choice(answer);
 }
 
-// Builds and writes the record's kernel: its digest, and the sha256s of its object and header. Its
-// JSON holds a time, which measuring again changes, and is not locked.
+// Builds and writes the record's kernel: its digest, and the sha256s of its files.
 struct Built {
   std::string kernel;
   std::map<std::string, std::string> files;
@@ -68,10 +67,12 @@ absl::StatusOr<Built> build_into(const Task& task, const ScheduleRecord& record,
   Choice named = exact_choice(record);
   named.nest = std::move(choice.nest);
   named.kernel = std::move(choice.kernel);
+  named.measurement.reset();               // so that measuring again changes no file
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, export_kernel(task, named, folder, options));
   for (const std::string& path : paths) {
     const std::string ending = fs::path(path).extension();
-    if (ending == ".json" || ending == ".so") continue;  // a time; a linker's, and linked here
+    // A library is a linker's, and the JSON beside one speaks of it.
+    if (ending == ".so" || (ending == ".json" && options.shared)) continue;
     ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
     built.files[fs::path(path).filename()] = sha256(bytes);
   }
@@ -81,8 +82,16 @@ absl::StatusOr<Built> build_into(const Task& task, const ScheduleRecord& record,
 // What was built is what was locked; of version 1 the objects are of before kernels described
 // themselves, but the code is the same.
 absl::Status check_built(const LockEntry& entry, const Built& built) {
-  if (entry.is_whole() ? built.files == entry.files
-                       : entry.kernel.empty() || entry.kernel == built.kernel) {
+  const auto is_locked = [&](const auto& file) {
+    const auto found = entry.files.find(file.first);
+    return found != entry.files.end() && found->second == file.second;
+  };
+  const auto is_there = [&](const auto& file) {
+    return built.files.contains(file.first) || fs::path(file.first).extension() == ".json";
+  };
+  const bool same = std::all_of(built.files.begin(), built.files.end(), is_locked) &&
+                    std::all_of(entry.files.begin(), entry.files.end(), is_there);
+  if (entry.is_whole() ? same : entry.kernel.empty() || entry.kernel == built.kernel) {
     return absl::OkStatus();
   }
   return absl::DataLossError(
@@ -94,11 +103,11 @@ std::string place_of(const std::string& bundle, const LockEntry& entry) {
   return concat(bundle, "/", entry.record.substr(0, 16));
 }
 
-// The program and the target, of version 1 from elsewhere.
+// The program and the target, of version 1 from elsewhere: `source` must not be null.
 absl::StatusOr<Task> named_task(const LockEntry& entry, const Lock& lock,
-                                const std::string& lock_folder, const RecordSource& source) {
+                                const std::string& lock_folder, const RecordSource* source) {
   if (!entry.is_whole()) {
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, source.target(entry.key.target));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Target> target, source->target(entry.key.target));
     ASSIGN_OR_RETURN(Program program,
                      load_workload(absl::StrSplit(absolute_words(entry.words, lock_folder), ' ')));
     return make_task(std::move(program), entry.words, target, entry.key.threads);
@@ -109,7 +118,7 @@ absl::StatusOr<Task> named_task(const LockEntry& entry, const Lock& lock,
 }
 
 absl::StatusOr<Task> task_of(const LockEntry& entry, const Lock& lock,
-                             const std::string& lock_folder, const RecordSource& source) {
+                             const std::string& lock_folder, const RecordSource* source) {
   ASSIGN_OR_RETURN(Task task, named_task(entry, lock, lock_folder, source));
   Objective objective;
   if (!parse_objective(entry.key.objective, &objective)) {
@@ -248,7 +257,7 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
   }
   Lock bundle = lock;
   for (LockEntry& entry : bundle.entries) {
-    ASSIGN_OR_RETURN(const Task task, task_of(entry, lock, lock_folder, source));
+    ASSIGN_OR_RETURN(const Task task, task_of(entry, lock, lock_folder, &source));
     absl::StatusOr<std::shared_ptr<const ScheduleRecord>> best = exact_record(task, source);
     if (!best.ok() && !absl::IsNotFound(best.status())) return best.status();
     ScheduleRecord record = best.ok() ? **best : make_record(task.workload(), {task.key(), {}, {}});
@@ -332,7 +341,8 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
 absl::StatusOr<std::vector<std::string>> build_locked(const Task& asked,
                                                       const std::string& lock_file,
                                                       const WithdrawnReasons& withdrawn,
-                                                      const std::string& folder, bool shared) {
+                                                      const std::string& folder,
+                                                      const ExportOptions& options) {
   ASSIGN_OR_RETURN(const LockedEntry found, entry_of(asked, lock_file, withdrawn));
   const LockEntry& entry = found.entry;
   if (!entry.is_whole()) {
@@ -340,15 +350,18 @@ absl::StatusOr<std::vector<std::string>> build_locked(const Task& asked,
         concat(lock_file, " is of version 1, without traces: run `loopwright lock` again, or take a "
                "bundle"));
   }
-  const std::unique_ptr<Store> none = make_memory_store();
-  ASSIGN_OR_RETURN(const Task task,
-                   task_of(entry, found.lock, "", *make_store_source(*none)));
+  if (!options.entry.empty() && options.entry != entry.entry) {
+    return absl::FailedPreconditionError(
+        concat("'", entry.words, "' is locked as '", entry.entry, "', not as '", options.entry,
+               "': `loopwright lock` it with --entry, or ask for that"));
+  }
+  ASSIGN_OR_RETURN(const Task task, task_of(entry, found.lock, "", nullptr));
   const Scratch scratch;
   if (scratch.folder.empty()) return absl::UnavailableError("there is no temporary folder");
   ScheduleRecord record = make_record(task.workload(), {task.key(), {}, {}});
   record.trace = entry.trace;
   ASSIGN_OR_RETURN(const Built built,
-                   build_into(task, record, scratch.folder, {entry.entry, shared}));
+                   build_into(task, record, scratch.folder, {entry.entry, options.shared}));
   RETURN_IF_ERROR(check_built(entry, built));
   std::vector<std::string> paths;
   for (const fs::directory_entry& file : fs::directory_iterator(scratch.folder)) {

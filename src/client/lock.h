@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "loopwright/kernel.h"
 #include "src/api/lookup.h"
 #include "tuner_db/ladder/withdrawn_list.h"
 
@@ -94,11 +95,12 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
                                                      const WithdrawnReasons& withdrawn,
                                                      const std::string& folder);
 // Generates the task's kernel again, from the lock file alone, and compares it with what is locked.
-// `shared`: as ExportOptions has it. Errors as fetch's and take_locked's; kFailedPrecondition also: the
-// entry is of version 1.
+// Errors as fetch's and take_locked's; kFailedPrecondition also: the entry is of version 1, or has
+// another symbol than `options` want.
 absl::StatusOr<std::vector<std::string>> build_locked(const Task& task,
                                                       const std::string& lock_file,
                                                       const WithdrawnReasons& withdrawn,
-                                                      const std::string& folder, bool shared);
+                                                      const std::string& folder,
+                                                      const ExportOptions& options);
 
 }  // namespace lw

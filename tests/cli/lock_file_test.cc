@@ -49,6 +49,10 @@ TEST_F(LockFileTest, AloneMakesTheBundleAndTheKernel) {
   EXPECT_EQ(made.json()["files"].size(), 4u);
   EXPECT_EQ(cli("export --threads 1 --lock a.lock -o out matmul M=8 N=8 K=8").code, 2);
   EXPECT_EQ(cli(std::string("export --entry x --threads 1 --lock a.lock -o out ") + kWords).code, 1);
+  EXPECT_EQ(cli(std::string("export --entry matmul --threads 1 --lock a.lock -o o2 ") + kWords).code, 0);
+  const CliRun beyond = cli("export --beyond-lock --threads 1 --lock a.lock --json -o o3 matmul M=8 N=8 K=8");
+  ASSERT_EQ(beyond.code, 0) << beyond.err;
+  EXPECT_EQ(beyond.json()["outcome"], "default");
 }
 
 TEST_F(LockFileTest, ProgramsWithoutAFileAreTunedLockedFetchedAndExported) {

@@ -39,7 +39,7 @@ TEST_F(LockTest, ALockedBuildReadsTheBundleAndNothingElse) {
   run = cli(std::string("export --locked bundle -o out --threads 1 --json ") + kLocked);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["outcome"], "exact");
-  ASSERT_EQ(run.json()["files"].size(), 2u);
+  ASSERT_EQ(run.json()["files"].size(), 3u);
   const json document = run.json();
   for (const json& file : document["files"]) {
     EXPECT_TRUE(std::filesystem::exists(path(file))) << file;

@@ -18,7 +18,8 @@ struct ExportFlags {
   WithdrawnFlags withdrawn;
   Output output;
   std::string folder, locked, lock, entry, depfile;
-  bool shared = false;
+  std::string on_miss = "nearest";
+  bool shared = false, beyond_lock = false;
 };
 
 // What the files were made of, for Make and Ninja: so that a build makes them anew when one of these
@@ -68,9 +69,9 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
                                       "database knows what was withdrawn from it");
   }
   if (is_locked) {
-    if (!options.entry.empty() || (options.shared && !options.locked.empty())) {
-      return absl::InvalidArgumentError("a locked kernel is as it was locked: --entry is for `lock`, "
-                                        "--shared for kernels that are built");
+    if (!options.locked.empty() && (!options.entry.empty() || options.shared)) {
+      return absl::InvalidArgumentError("a bundle's files are as they were locked: --entry and "
+                                        "--shared are for kernels that are built");
     }
     if (options.lock.empty()) {
       options.output.note("the bundle is compared with its own copy of the lock file alone; "
@@ -84,15 +85,24 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
     RETURN_IF_ERROR(options.withdrawn.read({task.key()}, &withdrawn));
     absl::StatusOr<std::vector<std::string>> files =
         options.locked.empty()
-            ? build_locked(task, options.lock, withdrawn, options.folder, options.shared)
+            ? build_locked(task, options.lock, withdrawn, options.folder,
+                           {options.entry, options.shared})
             : take_locked(task, options.locked, options.lock, withdrawn, options.folder);
-    if (absl::IsNotFound(files.status()) || absl::IsFailedPrecondition(files.status())) {
-      return files.status();
+    const bool is_missing = absl::IsNotFound(files.status());
+    if (is_missing && options.locked.empty() && !options.beyond_lock) {
+      return frozen_miss(task, options.lock);
     }
-    if (!files.ok()) return environment(files.status());
-    return print(options, task, *files, "exact");
+    if (is_missing && !options.beyond_lock) return files.status();
+    if (absl::IsFailedPrecondition(files.status())) return files.status();
+    if (!is_missing) {
+      RETURN_IF_ERROR(environment(files.status()));
+      return print(options, task, *files, "exact");
+    }
   }
-  ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, options.database, options.output));
+  DatabaseFlags database = options.database;
+  database.frozen = database.frozen || options.on_miss == "error";
+  database.only_own = options.on_miss == "default";
+  ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, database, options.output));
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    environment(export_kernel(task, choice, options.folder,
                                              {options.entry, options.shared})));
@@ -115,6 +125,13 @@ Action declare_export(CliArguments app) {
   app.add_option("--entry", options->entry,
                  "the kernel's symbol and its files' name (default: the op's), so that several link "
                  "into one program");
+  app.add_option("--on-miss", options->on_miss,
+                 "of what is not tuned: error (as --frozen), nearest, what was tuned for something "
+                 "near to it, or default, what is derived without a measurement")
+      .capture_default_str()
+      .one_of({"error", "nearest", "default"});
+  app.add_flag("--beyond-lock", options->beyond_lock,
+               "what --lock lacks is looked up as if there were none");
   app.add_flag("--shared", options->shared, "NAME.so too, for dlopen()");
   app.add_option("--depfile", options->depfile,
                  "write there, for Make and Ninja, which files the result depends on");
