@@ -44,11 +44,12 @@ add_library(loopwright_kernels INTERFACE)
 set_target_properties(loopwright_kernels PROPERTIES EXPORT_NAME kernels)
 set_target_properties(loopwright PROPERTIES EXPORT_NAME tool)
 install(TARGETS loopwright loopwright_kernels EXPORT LoopwrightKernelsTargets
-        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT Kernels
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES src/build/context.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright)
-install(FILES cmake/LoopwrightKernels.cmake OPTIONAL
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
+install(FILES include/loopwright/context.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright
+        COMPONENT Kernels)
+install(FILES cmake/LoopwrightKernels.cmake cmake/LoopwrightRequest.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright COMPONENT Kernels)
 
 # The C API: linked when the program is, as ./run_demo builds no more.
 if(TARGET loopwright_runtime)
@@ -65,7 +66,7 @@ if(TARGET loopwright_runtime)
 endif()
 foreach(component ${components})
   install(EXPORT Loopwright${component}Targets NAMESPACE Loopwright::
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright)
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Loopwright COMPONENT ${component})
 endforeach()
 
 # The simulated NPU alone: one archive of all of ours that it is made of, behind loopwright/npu.h.
@@ -87,7 +88,7 @@ foreach(package Loopwright LoopwrightNpu)
     COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/${package}Config.cmake
           ${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package} COMPONENT Kernels)
 endforeach()
 
 # The packages work from outside: installs into the build folder, builds and runs tests/package.
@@ -100,6 +101,13 @@ if(NOT LOOPWRIGHT_SANITIZE)
     COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/tests/package/symbols.cmake)
   set_tests_properties(package_test symbols_test PROPERTIES LABELS consumer)
 endif()
+
+# examples/kernels with the component Kernels alone: cold and warm, from a lock file, cut off from the
+# network, in another folder. What it builds is not sanitized, whatever the program is.
+add_test(NAME cmake_kernels_test
+  COMMAND ${CMAKE_COMMAND} -DBINARY_DIR=${CMAKE_BINARY_DIR} -DSOURCE_DIR=${CMAKE_SOURCE_DIR}
+          -P ${CMAKE_SOURCE_DIR}/tests/package/cmake_kernels.cmake)
+set_tests_properties(cmake_kernels_test PROPERTIES LABELS consumer)
 
 # An exported kernel in a program of C on an OpenCL device.
 add_test(NAME opencl_example_test
