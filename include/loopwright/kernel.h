@@ -89,6 +89,8 @@ struct ExportOptions {
   // NAME.so too, linked by the system's linker: for dlopen(), with the symbol `loopwright_kernel`,
   // an lw_kernel (context.h).
   bool shared = false;
+  // With `shared`: also a function of tvm-ffi, by the system's compiler of C ($CC, or cc).
+  bool tvm_ffi = false;
 };
 // Writes NAME.json and what C needs to call the kernel, NAME.o and NAME.h (for a simulated NPU
 // NAME.npu, NAME.c, NAME.h and NAME.s; for OpenCL NAME.cl, NAME.c and NAME.h), into `folder` (made

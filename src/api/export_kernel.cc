@@ -11,6 +11,7 @@
 #include "src/api/kernel_facts.h"
 #include "src/api/shared_library.h"
 #include "src/api/task.h"
+#include "src/api/tvm_ffi.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/hash.h"
@@ -70,6 +71,9 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
   const bool is_object = std::any_of(files.begin(), files.end(), [](const ExportedFile& file) {
     return file.ending == ".o";
   });
+  if (options.tvm_ffi && !options.shared) {
+    return absl::InvalidArgumentError("a function of tvm-ffi is a part of a library: --shared");
+  }
   if (options.shared && !is_object) {
     return absl::InvalidArgumentError(concat("kernels for '", task.target()->name,
                                              "' are no objects, of which libraries are linked"));
@@ -96,7 +100,8 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
   }
   if (options.shared) {
     paths.push_back(stem + ".so");
-    RETURN_IF_ERROR(link_shared(stem + ".o", kernel.name, artifact.architecture, paths.back()));
+    RETURN_IF_ERROR(link_shared(stem + ".o", kernel.name, artifact.architecture, paths.back(),
+                                options.tvm_ffi ? tvm_ffi_stub(kernel.name) : ""));
     ASSIGN_OR_RETURN(const std::string bytes, read_file(paths.back()));
     facts["library"] = kernel.name + ".so";
     facts["files"][kernel.name + ".so"] = sha256(bytes);

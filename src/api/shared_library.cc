@@ -7,9 +7,11 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/message.h"
 #include "src/build/run_program.h"
 
@@ -55,20 +57,47 @@ absl::StatusOr<std::string> find_linker(const std::string& architecture) {
                                        ": install lld or binutils, or name one in LOOPWRIGHT_LINKER"));
 }
 
+// A compiler of C for this machine; of others who asks must name one.
+absl::StatusOr<std::string> find_compiler(const std::string& architecture) {
+  const char* named = getenv("CC");
+  const std::string own = named != nullptr && *named != 0 ? named : "cc";
+#if defined(__x86_64__)
+  const bool is_ours = architecture == "x86_64";
+#else
+  const bool is_ours = architecture == "aarch64";
+#endif
+  const std::string name = is_ours || named != nullptr ? own : architecture + "-linux-gnu-gcc";
+  const std::string found = on_path(name);
+  if (!found.empty()) return found;
+  return absl::UnavailableError(
+      concat("no compiler of C for ", architecture, ": '", name, "' is not there; name one in CC"));
+}
+
 }  // namespace
 
 absl::Status link_shared(const std::string& object, const std::string& entry,
-                         const std::string& architecture, const std::string& library) {
-  ASSIGN_OR_RETURN(const std::string linker, find_linker(architecture));
-  ASSIGN_OR_RETURN(
-      const ProgramEnd end,
-      run_program({linker, "-shared", "-z", "noexecstack", "--build-id=none",
-                   concat("--defsym=loopwright_kernel=", entry, "_kernel"), "-o",
-                   fs::absolute(library).string(), fs::absolute(object).string()},
-                  "/", kLinkLimit));
-  if (end.succeeded()) return absl::OkStatus();
-  return absl::UnavailableError(concat(linker, " cannot link ", object, " (", end.how(), "): ",
-                                       std::string(absl::StripAsciiWhitespace(end.errors))));
+                         const std::string& architecture, const std::string& library,
+                         const std::string& stub) {
+  const std::string alias = concat("--defsym=loopwright_kernel=", entry, "_kernel");
+  const std::string in = fs::absolute(object).string(), out = fs::absolute(library).string();
+  std::vector<std::string> words;
+  const std::string source = out + ".stub.c";
+  if (stub.empty()) {
+    ASSIGN_OR_RETURN(const std::string linker, find_linker(architecture));
+    words = {linker, "-shared", "-z", "noexecstack", "--build-id=none", alias, "-o", out, in};
+  } else {
+    ASSIGN_OR_RETURN(const std::string compiler, find_compiler(architecture));
+    RETURN_IF_ERROR(write_file(source, stub));
+    words = {compiler, "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-Wl,--build-id=none",
+             "-Wl," + alias, "-o", out, source, in};
+  }
+  const absl::StatusOr<ProgramEnd> end = run_program(words, "/", kLinkLimit);
+  std::error_code ignored;
+  fs::remove(source, ignored);
+  RETURN_IF_ERROR(end.status());
+  if (end->succeeded()) return absl::OkStatus();
+  return absl::UnavailableError(concat(words[0], " cannot link ", object, " (", end->how(), "): ",
+                                       std::string(absl::StripAsciiWhitespace(end->errors))));
 }
 
 }  // namespace lw

@@ -361,7 +361,8 @@ absl::StatusOr<std::vector<std::string>> build_locked(const Task& asked,
   ScheduleRecord record = make_record(task.workload(), {task.key(), {}, {}});
   record.trace = entry.trace;
   ASSIGN_OR_RETURN(const Built built,
-                   build_into(task, record, scratch.folder, {entry.entry, options.shared}));
+                   build_into(task, record, scratch.folder,
+                              {entry.entry, options.shared, options.tvm_ffi}));
   RETURN_IF_ERROR(check_built(entry, built));
   std::vector<std::string> paths;
   for (const fs::directory_entry& file : fs::directory_iterator(scratch.folder)) {

@@ -20,6 +20,9 @@ struct ExportFlags {
   std::string folder, locked, lock, entry, depfile;
   std::string on_miss = "nearest";
   bool shared = false, beyond_lock = false;
+  std::vector<std::string> with;
+
+  ExportOptions of_kernel() const { return {entry, shared, !with.empty()}; }
 };
 
 // What the files were made of, for Make and Ninja: so that a build makes them anew when one of these
@@ -86,7 +89,7 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
     absl::StatusOr<std::vector<std::string>> files =
         options.locked.empty()
             ? build_locked(task, options.lock, withdrawn, options.folder,
-                           {options.entry, options.shared})
+                           options.of_kernel())
             : take_locked(task, options.locked, options.lock, withdrawn, options.folder);
     const bool is_missing = absl::IsNotFound(files.status());
     if (is_missing && options.locked.empty() && !options.beyond_lock) {
@@ -105,7 +108,7 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
   ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, database, options.output));
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    environment(export_kernel(task, choice, options.folder,
-                                             {options.entry, options.shared})));
+                                             options.of_kernel())));
   return print(options, task, files, choice.outcome);
 }
 
@@ -133,6 +136,9 @@ Action declare_export(CliArguments app) {
   app.add_flag("--beyond-lock", options->beyond_lock,
                "what --lock lacks is looked up as if there were none");
   app.add_flag("--shared", options->shared, "NAME.so too, for dlopen()");
+  app.add_option("--with", options->with,
+                 "tvm-ffi: NAME.so has a function of it too, for NumPy, PyTorch, JAX, TVM")
+      .one_of({"tvm-ffi"});
   app.add_option("--depfile", options->depfile,
                  "write there, for Make and Ninja, which files the result depends on");
   app.add_option("-o,--output", options->folder, "folder to write to").required();
