@@ -41,7 +41,7 @@ struct TuneProgress {
 // Searches, measures, verifies and stores until trials or seconds are over, and gives the stored
 // best. `go_on`, unless empty, is called after every batch that was stored; once it says false the
 // search ends. kNotFound: no schedule was valid; kAlreadyExists: another process tunes this task.
-// The calling thread must not be one of many (worker processes are forked).
+// kFailedPrecondition: this process has other threads (worker processes are forked).
 absl::StatusOr<Choice> tune(const Task& task, Store& store, const TuningOptions& options = {},
                             const std::function<bool(const TuneProgress&)>& go_on = nullptr);
 

@@ -1,6 +1,8 @@
 #include "src/api/run/tune_task.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <string_view>
 
 #include "cost_model/trees/learned.h"
@@ -239,8 +241,26 @@ absl::StatusOr<std::shared_ptr<Store>> open_measurements(const std::string& wher
   return open_store(where);
 }
 
+namespace {
+
+// Worker processes are forked: what another thread of a foreign program holds, a lock of malloc's say,
+// would stay held in them for ever.
+absl::Status check_alone() {
+  std::error_code error;
+  const auto threads = std::filesystem::directory_iterator("/proc/self/task", error);
+  if (error) return absl::OkStatus();
+  const int64_t count = std::distance(begin(threads), end(threads));
+  if (count <= 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      concat("this process has ", count, " threads, and tuning forks: tune before any is started, or "
+             "run `loopwright tune` as a child process"));
+}
+
+}  // namespace
+
 absl::StatusOr<Choice> tune(const Task& task, Store& store, const TuningOptions& options,
                             const std::function<bool(const TuneProgress&)>& go_on) {
+  RETURN_IF_ERROR(check_alone());
   SearchOptions search;
   static_cast<TuningOptions&>(search) = options;
   search.stop = Stop::on_request();
