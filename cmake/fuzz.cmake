@@ -2,7 +2,7 @@
 #   cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DLOOPWRIGHT_FUZZ=ON
 #   ninja -C build-fuzz parser_fuzz trace_fuzz kernel_fuzz npy_fuzz snapshot_fuzz runner_fuzz
 #   ninja -C build-fuzz names_fuzz requests_fuzz module_fuzz npu_config_fuzz npu_text_fuzz
-#   ninja -C build-fuzz npu_image_fuzz exec_fuzz
+#   ninja -C build-fuzz npu_image_fuzz exec_fuzz lock_fuzz
 #   build-fuzz/parser_fuzz -max_total_time=60
 if(LOOPWRIGHT_FUZZ)
   file(GLOB targets CONFIGURE_DEPENDS fuzz/*_fuzz.cc)
@@ -16,6 +16,7 @@ if(LOOPWRIGHT_FUZZ)
     target_link_libraries(${name}_fuzz PRIVATE lw_npu)
   endforeach()
   target_link_libraries(exec_fuzz PRIVATE lw_exec)
+  target_link_libraries(lock_fuzz PRIVATE lw_client)
   target_link_libraries(names_fuzz PRIVATE lw_serve)
   target_link_libraries(requests_fuzz PRIVATE lw_serve)
   target_sources(npy_fuzz PRIVATE src/api/run/npy.cc)

@@ -1,4 +1,4 @@
-// The fuzz targets of the readers of traces, kernels, NumPy files and runners' frames on some
+// The fuzz targets of the readers of traces, kernels, NumPy files, lock files and runners' frames on some
 // thousand mutations of real ones: what every build can check without a fuzzer. (The parser's:
 // expr_fuzz_test.cc.)
 #include <cstdint>
@@ -6,7 +6,14 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "loopwright/task.h"
+#include "nlohmann/json.hpp"
+#include "src/api/dispatch.h"
+#include "src/api/kernel_facts.h"
+#include "src/api/lookup.h"
+#include "src/api/task.h"
 #include "src/base/rng.h"
+#include "src/client/lock.h"
 #include "src/lower/lower.h"
 
 #define LLVMFuzzerTestOneInput feed_trace
@@ -17,6 +24,9 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput feed_npy
 #include "fuzz/npy_fuzz.cc"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput feed_lock
+#include "fuzz/lock_fuzz.cc"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput feed_runner
 #include "fuzz/runner_fuzz.cc"
@@ -94,6 +104,38 @@ TEST(DecoderFuzz, NumPyHeaders) {
   file += static_cast<char>(text.size());
   file += '\0';
   expect_no_harm(feed_npy, {file + text + std::string(48, '\0')});
+}
+
+// A lock of a product, made here.
+std::string small_lock(const Task& task) {
+  LockEntry entry;
+  entry.words = "relu M=8";
+  entry.entry = "relu";
+  entry.program = print(*task.program());
+  entry.key = task.key();
+  entry.record = record_digest(task.key(), "");
+  entry.kernel = std::string(64, 'a');
+  entry.files = {{"relu.o", std::string(64, 'b')}};
+  Lock lock;
+  lock.targets[task.key().target] = task.target();
+  lock.entries = {entry};
+  return to_text(lock);
+}
+
+TEST(DecoderFuzz, LocksRequestsAndFacts) {
+  const absl::StatusOr<Task> task =
+      make_task({"matmul", "M=8", "N=8", "K=8"}, {.target = "x86_avx2", .threads = 1});
+  ASSERT_TRUE(task.ok()) << task.status();
+  const std::string lock = small_lock(*task);
+  ASSERT_TRUE(parse_lock(lock).ok()) << parse_lock(lock).status();
+  const absl::StatusOr<LookupAnswer> answer = default_answer(*task, {});
+  ASSERT_TRUE(answer.ok());
+  const Choice choice = as_choice(*answer);
+  nlohmann::ordered_json facts = facts_json(*task, choice, *choice.kernel);
+  facts["files"] = {{"matmul.o", std::string(64, 'c')}};
+  ASSERT_TRUE(dispatch_source("f", {{{{"M", 1}}, facts.dump()}}, true).ok());
+  expect_no_harm(feed_lock, {lock, "matmul M=8 --const B --entry mm --threads 2\n# more\n",
+                             facts.dump()});
 }
 
 TEST(DecoderFuzz, RunnerFrames) {
