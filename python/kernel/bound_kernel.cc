@@ -1,0 +1,122 @@
+#include "bound_kernel.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace lw::python {
+namespace {
+
+constexpr size_t kLine = 64;               // the alignment of packed memory
+
+std::shared_ptr<void> allocate_lines(int64_t bytes) {
+  const size_t whole = (static_cast<size_t>(bytes) + kLine - 1) / kLine * kLine;
+  return {std::aligned_alloc(kLine, whole), std::free};
+}
+
+int find_input(const BoundKernel& kernel, PyObject* name) {
+  for (int i : kernel.inputs) {
+    const char* own = kernel.arguments[static_cast<size_t>(i)].facts->name;
+    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, own) == 0) return i;
+  }
+  return -1;
+}
+
+// Packs what is bound, if the kernel packs anything. All const inputs must be there: which of them
+// prepack reads, nobody says.
+bool pack(BoundKernel* bound) {
+  const lw_kernel& table = bound->instance->kernel();
+  if (table.packed_bytes == 0 || bound->packed != nullptr) return true;
+  std::string missing;
+  bool some = false;
+  for (size_t i = 0; i < bound->arguments.size(); ++i) {
+    if (!bound->arguments[i].is_const()) continue;
+    some = some || bound->fixed[i] != nullptr;
+    if (bound->fixed[i] == nullptr) {
+      missing += (missing.empty() ? "" : ", ") + std::string(bound->arguments[i].facts->name);
+    }
+  }
+  if (!some) return true;
+  if (!missing.empty()) {
+    raise_bad(std::string(table.name) + ": bind " + missing +
+              " too: const inputs are packed together");
+    return false;
+  }
+  bound->packed = allocate_lines(table.packed_bytes);
+  if (bound->packed == nullptr) {
+    PyErr_NoMemory();
+    return false;
+  }
+  Failure failure;
+  Py_BEGIN_ALLOW_THREADS
+  failure = bound->instance->prepack(bound->fixed.data(), bound->packed.get());
+  Py_END_ALLOW_THREADS
+  return failure.ok() || raise(failure) != nullptr;
+}
+
+}  // namespace
+
+BoundKernel::~BoundKernel() {
+  for (Tensor& tensor : held) tensor.release();
+  Py_XDECREF(makers.load());
+}
+
+bool describe(std::shared_ptr<const KernelInstance> instance, BoundKernel* kernel) {
+  const lw_kernel& table = instance->kernel();
+  kernel->instance = std::move(instance);
+  for (int i = 0; i < table.arguments; ++i) {
+    const lw_argument& facts = table.argument[i];
+    const Element* element = find_element(facts.type);
+    if (element == nullptr) {
+      raise_bad(std::string(table.name) + ": " + facts.name + " is of type " + facts.type +
+                ", which this version does not know: update loopwright");
+      return false;
+    }
+    kernel->arguments.push_back({&facts, element});
+    (kernel->arguments.back().is_output() ? kernel->outputs : kernel->inputs).push_back(i);
+  }
+  kernel->fixed.resize(kernel->arguments.size(), nullptr);
+  return true;
+}
+
+bool bind(const BoundKernel& kernel, PyObject* inputs, BoundKernel* bound) {
+  bound->instance = kernel.instance;
+  bound->arguments = kernel.arguments;
+  bound->outputs = kernel.outputs;
+  bound->packed = kernel.packed;
+  bound->workers = kernel.workers.load();
+  bound->fixed.resize(kernel.arguments.size(), nullptr);
+  // What was bound before keeps its tensors by the Python object that binds (module.cc).
+  bound->fixed = kernel.fixed;
+  bound->held.reserve(kernel.inputs.size());
+  std::vector<Tensor> packed_only;
+  std::vector<bool> given(kernel.arguments.size(), false);
+  bool good = true;
+  Py_ssize_t at = 0;
+  for (PyObject *name, *value; good && PyDict_Next(inputs, &at, &name, &value);) {
+    const int i = find_input(kernel, name);
+    if (i < 0) {
+      PyErr_Format(PyExc_TypeError, "%s: there is no input %R to bind", kernel.name(), name);
+      good = false;
+      break;
+    }
+    const Argument& argument = kernel.arguments[static_cast<size_t>(i)];
+    Tensor tensor;
+    good = tensor.borrow(value, argument, kernel.name());
+    if (!good) break;
+    bound->fixed[static_cast<size_t>(i)] = tensor.data();
+    given[static_cast<size_t>(i)] = true;
+    (argument.read_by_run() ? bound->held : packed_only).push_back(tensor);
+  }
+  for (int i : kernel.inputs) {
+    if (!given[static_cast<size_t>(i)]) bound->inputs.push_back(i);
+  }
+  good = good && pack(bound);
+  for (Tensor& tensor : packed_only) tensor.release();
+  for (size_t i = 0; i < bound->arguments.size(); ++i) {
+    if (!bound->arguments[i].read_by_run()) bound->fixed[i] = nullptr;
+  }
+  return good;
+}
+
+}  // namespace lw::python

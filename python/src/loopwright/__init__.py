@@ -1,0 +1,41 @@
+"""Loopwright: fast kernels for tensor expressions, tuned, looked up and called.
+
+    import loopwright as lw
+    op = lw.op("matmul", M=512, N=512, K=512)
+    lw.tune(op, seconds=10, threads=1, db="lw.db")
+    k = op.kernel(db="lw.db", threads=1)
+    C = k(A, B)
+
+Importing this loads nothing but names: each module is read when a name of it is first used, and
+NumPy is never imported, only used where the caller has it.
+"""
+from importlib import import_module
+from typing import Any
+
+_PLACES = {
+    "op": "ops", "Op": "ops", "Arg": "ops",
+    "Kernel": "kernel", "Timing": "kernel",
+    "load": "bundle", "Bundle": "bundle",
+    "tune": "tuning", "Tuned": "tuning",
+    "Client": "client", "Answer": "client",
+    "capture": "requests", "Capture": "requests",
+    "targets": "machine", "doctor": "machine",
+    "Error": "errors", "BadRequest": "errors", "NotTuned": "errors", "NotValid": "errors",
+    "EnvironmentFailed": "errors", "Bug": "errors",
+    "set_num_threads": "_kernel", "get_num_threads": "_kernel",
+}
+__all__ = sorted(_PLACES)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        value = getattr(import_module("loopwright." + _PLACES[name]), name)
+    else:
+        raise AttributeError(f"module 'loopwright' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,80 @@
+"""Look-ups: a service, a snapshot or a database, asked for a schedule."""
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import program
+from .errors import BadRequest
+from .ops import Op, lookup_options
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`outcome`: exact, loose, nearest-shape, nearest-target, default. `time_us`: of the record, None
+    where there is none."""
+
+    op: Op
+    outcome: str
+    trace: str
+    time_us: float | None
+    document: dict[str, Any]
+
+
+class Client:
+    """One of `server` ("host:7070"; TLS files where that is another machine), `snapshot` and `db`."""
+
+    def __init__(self, server: str | None = None, *, snapshot: str | os.PathLike[str] | None = None,
+                 db: str | os.PathLike[str] | None = None, tls_ca: str | None = None,
+                 tls_cert: str | None = None, tls_key: str | None = None, insecure: bool = False):
+        if sum(place is not None for place in (server, snapshot, db)) != 1:
+            raise BadRequest("a client asks one of server, snapshot= and db=")
+        self._server, self._snapshot, self._db = server, snapshot, db
+        self._security = [word for flag, value in (("--tls-ca", tls_ca), ("--tls-cert", tls_cert),
+                                                   ("--tls-key", tls_key)) if value is not None
+                          for word in (flag, value)]
+        if insecure:
+            self._security.append("--insecure")
+
+    def lookup(self, op: Op, *, threads: int | None = None, target: str | None = None,
+               frozen: bool = False) -> Answer:
+        """The best that is known. `frozen`: NotTuned unless it was tuned for exactly this."""
+        options = [*op.options, *lookup_options(self._db, None, threads, target)]
+        if frozen:
+            options.append("--frozen")
+        if self._snapshot is not None:
+            return self._of_snapshot(op, options)
+        if self._server is not None:
+            options += ["--server", self._server, *self._security]
+            if not frozen:
+                options += ["--worst", "default"]
+            return _answer(op, program.run(["lookup", *options]))
+        return _answer(op, program.run(["best", *options]))
+
+    def lookup_all(self, ops: Iterable[Op], *, threads: int | None = None,
+                   target: str | None = None) -> list[Answer]:
+        return [self.lookup(op, threads=threads, target=target) for op in ops]
+
+    def _of_snapshot(self, op: Op, options: list[str]) -> Answer:
+        # `best` reads databases alone; what is exported says the same.
+        with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+            frozen = ["--unverified"] if "--frozen" not in options else []
+            document = program.run(["export", *options, *frozen, "--snapshot",
+                                    os.fspath(str(self._snapshot)), "-o", folder])
+            described = next(file for file in document["files"] if file.endswith(".json"))
+            return _answer(op, json.loads(Path(described).read_text()))
+
+
+def _answer(op: Op, document: dict[str, Any]) -> Answer:
+    if "answers" in document:
+        document = document["answers"][0]
+    record = document.get("record")
+    time_us = document.get("time_us")
+    if isinstance(record, dict):
+        time_us = record.get("time_us", time_us)
+    return Answer(op, document["outcome"], document["trace"], time_us, document)

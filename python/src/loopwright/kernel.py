@@ -1,0 +1,145 @@
+"""A kernel: code that was exported by `loopwright export --shared`, called on arrays."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _kernel
+from .errors import BadRequest
+
+if TYPE_CHECKING:
+    from .ops import Arg, Op
+
+Stage = Literal["expr", "trace", "nest", "kernel", "llvm", "asm"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Of a call, in microseconds: the median of batches, and the middle half of them."""
+
+    us: float
+    low_us: float
+    high_us: float
+    calls: int
+
+
+class Kernel(_kernel.Kernel):
+    """`k(A, B)` allocates the results, `k(A, B, out=C)` writes them into C (a tuple where there are
+    several). Arguments are anything with the buffer protocol or DLPack, row-major; what is wrong with
+    one is said by its name and nothing runs. Inputs may be given by name.
+
+    Thread-safe, and the GIL is released in all but the shortest calls. `workers`: how many threads a
+    call uses, at most; None: as many as the kernel was tuned for, of lw.set_num_threads().
+    """
+
+    path: str
+    info: dict[str, Any]
+    op: Op | None
+
+    def __repr__(self) -> str:
+        bound = "" if len(self.inputs) == len([a for a in self.args if a.role == "in"]) else ", bound"
+        return f"<loopwright kernel {self.name} ({self.outcome}{bound}, {self.digest[:12]})>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(repr(self))}</p><pre>{escape(self.show('nest'))}</pre>"
+
+    @property
+    def args(self) -> tuple[Arg, ...]:
+        """Inputs in order of declaration, then results."""
+        from .ops import Arg
+
+        return tuple(Arg(name, dtype, shape, "out" if output else "in", const, reads, size)
+                     for name, dtype, shape, output, const, reads, size in self._arguments)
+
+    @property
+    def outcome(self) -> str:
+        """The rung of the ladder: exact, loose, nearest-shape, nearest-target, default."""
+        return str(self.info.get("outcome", ""))
+
+    @property
+    def trace(self) -> str:
+        return str(self.info.get("trace", ""))
+
+    def reads(self, name: str) -> bool:
+        """Whether calls read the input; False: once it is bound, its array may be freed."""
+        for arg in self.args:
+            if arg.name == name and arg.role == "in":
+                return arg.read_by_run
+        raise BadRequest(f"{self.name}: there is no input {name!r}")
+
+    def bind(self, **inputs: Any) -> Kernel:
+        """A kernel of the other inputs. Const ones are packed here, once; who changes one binds
+        again. Arrays that calls read (`reads`) are held."""
+        bound = self._bind(inputs)
+        bound.__dict__.update(self.__dict__)
+        return bound
+
+    def show(self, stage: Stage = "nest") -> str:
+        """The text of a stage: expr, trace, nest, kernel, llvm, asm. By the program, but for trace."""
+        import tempfile
+
+        from . import program
+
+        if stage == "trace":
+            return self.trace
+        options = self._words()
+        with tempfile.NamedTemporaryFile("w", suffix=".trace") as trace:
+            trace.write(self.trace)
+            trace.flush()
+            document = program.run(["show", *options, "--stage", stage, "--trace", trace.name,
+                                    "--target", str(self.info.get("target", "host")),
+                                    "--threads", str(self.threads)])
+        return str(document["text"])
+
+    def export(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Copies what it was exported as into `folder`: for C the object and header, for Python the
+        library, and NAME.json."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        own = Path(self.path)
+        return [Path(shutil.copy2(file, target))
+                for file in sorted(own.parent.glob(own.stem + ".*"))]
+
+    def bench(self, *inputs: Any, seconds: float = 0.2) -> Timing:
+        """How long a call takes here and now, beside whatever else runs."""
+        results = self(*inputs)
+        start = time.perf_counter()
+        self(*inputs, out=results)
+        once = max(time.perf_counter() - start, 1e-7)
+        batch = max(1, int(seconds / 20 / once))
+        times: list[float] = []
+        while sum(times) < seconds:
+            start = time.perf_counter()
+            for _ in range(batch):
+                self(*inputs, out=results)
+            times.append(time.perf_counter() - start)
+        each = [t / batch * 1e6 for t in times]
+        low, middle, high = (statistics.quantiles(each, n=4) if len(each) > 1 else each * 3)
+        return Timing(middle, low, high, batch * len(each))
+
+    def _words(self) -> list[str]:
+        if self.op is not None:
+            return self.op.options
+        words = str(self.info["workload"]).split()
+        if words[0].split(":")[0].endswith(".te"):
+            raise BadRequest(f"{self.name}: it was exported from {words[0]}, which is not here: set "
+                             "k.op = lw.op(path=...)")
+        constant = [a.name for a in self.args if a.const]
+        return [*words, "--const", ",".join(constant) or "none"]
+
+
+def load_library(path: Path, info: dict[str, Any] | None = None) -> Kernel:
+    """Of NAME.so; `info` of NAME.json, else what the library says of itself."""
+    kernel = Kernel(os.fspath(path))
+    kernel.path = os.fspath(path)
+    kernel.info = json.loads(kernel._facts) if info is None else info
+    kernel.op = None
+    return kernel

@@ -1,0 +1,208 @@
+"""What to compute: an op with its parameters."""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import cache, program
+from .errors import BadRequest, EnvironmentFailed
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+OnMiss = Literal["default", "nearest", "error"]
+
+
+@dataclass(frozen=True)
+class Arg:
+    """An argument of a kernel. `dtype` by the language's name, "f32"."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    role: Literal["in", "out"]
+    const: bool
+    read_by_run: bool = True
+    nbytes: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def op(name: str | None = None, /, *, path: str | os.PathLike[str] | None = None,
+       text: str | None = None, const: str | Iterable[str] | None = None,
+       allow: str | Iterable[str] = (), **parameters: object) -> Op:
+    """An op of the library (`lw.op("matmul", M=512)`), of a file (`path=`, `name` where it has
+    several) or of a program's text (`text=`).
+
+    `const`: inputs known before the timed calls, () for none; by default as the op says.
+    `allow`: "winograd", "bf16": what may be less exact.
+    """
+    if "name" in parameters and name is None:
+        name = str(parameters.pop("name"))
+    if (path is not None) + (text is not None) > 1 or (path, text, name) == (None, None, None):
+        raise BadRequest("an op is a name of the library, path= or text=")
+    if text is not None:
+        source = str(_file_of(text))
+    elif path is not None:
+        source = os.fspath(path)
+    else:
+        source = str(name)
+    if source.endswith(".te") and name is not None:
+        source += ":" + name
+    words = (source, *(f"{key}={_word(value)}" for key, value in parameters.items()))
+    constants = None if const is None else _names(const)
+    return Op(words, constants, _names(allow))
+
+
+@dataclass(frozen=True)
+class Op:
+    """Equal where their words are. Nothing is checked until the program is asked."""
+
+    words: tuple[str, ...]
+    const: tuple[str, ...] | None = None
+    allow: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join((os.path.basename(self.words[0]), *self.words[1:]))
+
+    @property
+    def options(self) -> list[str]:
+        """As the program's commands take a workload."""
+        options = [] if self.const is None else ["--const", ",".join(self.const) or "none"]
+        for what in self.allow:
+            options += ["--allow", what]
+        return [*self.words, *options]
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+            # Nothing runs here, so nothing need be verified; the database is not asked.
+            document = program.run(["export", *self.options, "-q", "--unverified", "--db",
+                                    os.path.join(folder, "none.db"), "-o", folder])
+            described = next(file for file in document["files"] if file.endswith(".json"))
+            facts: dict[str, Any] = json.loads(Path(described).read_text())
+        return facts
+
+    @property
+    def args(self) -> tuple[Arg, ...]:
+        return args_of(self._facts)
+
+    @property
+    def id(self) -> str:
+        """The sha256 of its canonical text, the same on every machine."""
+        return str(self._facts["canonical_sha256"])
+
+    @cached_property
+    def text(self) -> str:
+        """The program, its parameters bound, as the language has it."""
+        return str(program.run(["show", *self.options, "--stage", "expr"])["text"])
+
+    @cached_property
+    def flops(self) -> float:
+        """That its result needs; the program counts them when it runs the op once, untuned."""
+        with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+            document = program.run(["tune", *self.options, "-q", "--trials", "0", "--threads", "1",
+                                    "--db", os.path.join(folder, "none.db")])
+        best = document["best"]
+        return float(round(best["gflops"] * best["time_us"] * 1e3))
+
+    def kernel(self, *, db: str | os.PathLike[str] | None = None,
+               snapshot: str | os.PathLike[str] | None = None, on_miss: OnMiss = "default",
+               threads: int | None = None, target: str | None = None,
+               entry: str | None = None) -> Kernel:
+        """The best that is known, as code of this process.
+
+        `on_miss`: "default" takes any rung of the ladder, down to the schedule that is derived
+        without a measurement; "nearest" all but that; "error" only what was tuned for exactly this.
+        What nobody has verified is built and checked in a process of its own first.
+        """
+        from .bundle import load
+        from .requests import note_miss
+
+        options = [*self.options, *lookup_options(db, snapshot, threads, target)]
+        if on_miss == "error":
+            options.append("--frozen")
+        elif on_miss not in ("default", "nearest"):
+            raise BadRequest(f"on_miss is default, nearest or error, not {on_miss!r}")
+        if entry is not None:
+            options += ["--entry", entry]
+        with cache.scratch() as scratch:
+            made = Path(scratch) / "kernel"
+            try:
+                document = program.run(["export", *options, "--shared", "-o", str(made)])
+            except LookupError:
+                note_miss(self)
+                raise
+            outcome = document["outcome"]
+            if outcome != "exact":
+                note_miss(self)
+            if on_miss == "nearest" and outcome == "default":
+                raise _untuned(self)
+            described = next(Path(f) for f in document["files"] if f.endswith(".json"))
+            digest = str(json.loads(described.read_text())["digest"])
+            # Equal code may carry another name, time or outcome: each has its place.
+            unique = hashlib.sha256(described.read_bytes()).hexdigest()[:8]
+            try:
+                place = cache.keep(made, f"{digest}-{unique}")
+            except OSError as error:
+                raise EnvironmentFailed(f"cannot keep the kernel of {self}: {error}") from error
+        kernel: Kernel = load(place / described.name)
+        kernel.op = self
+        return kernel
+
+
+def args_of(facts: dict[str, Any]) -> tuple[Arg, ...]:
+    return tuple(Arg(a["name"], a["type"], tuple(a["shape"]), a["role"], a["const"],
+                     a.get("read_by_run", False), a["bytes"]) for a in facts["arguments"])
+
+
+def lookup_options(db: str | os.PathLike[str] | None, snapshot: str | os.PathLike[str] | None,
+                   threads: int | None, target: str | None) -> list[str]:
+    options: list[str] = []
+    for flag, value in (("--db", db), ("--snapshot", snapshot), ("--threads", threads),
+                        ("--target", target)):
+        if value is not None:
+            options += [flag, os.fspath(value) if not isinstance(value, int) else str(value)]
+    return options
+
+
+def _untuned(wanted: Op) -> Exception:
+    from .errors import NotTuned
+    from .requests import entry_of
+
+    return NotTuned(f"nothing was tuned for {wanted}, nor for anything near it",
+                    {"workloads": [entry_of(wanted)]})
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        names = names.split(",")
+    return tuple(name for name in names if name and name != "none")
+
+
+def _file_of(text: str) -> Path:
+    """A file of the text: the database names programs by their files."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    path = cache.folder("programs") / f"{digest[:16]}.te"
+    try:
+        if not path.is_file() or path.read_text() != text:
+            new = path.with_suffix(f".{os.getpid()}.new")
+            new.write_text(text)
+            new.replace(path)
+    except OSError as error:
+        raise EnvironmentFailed(f"cannot write the program's text: {error}") from error
+    return path

@@ -1,0 +1,62 @@
+"""What was looked up in vain: tuning requests."""
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .ops import Op
+
+_lock = threading.Lock()
+_open: list[Capture] = []
+
+
+class Capture:
+    """Collects misses while it is entered, each op once; the file is written when it is left, also
+    by an exception."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        self.ops: list[Op] = []
+
+    def __enter__(self) -> Capture:
+        with _lock:
+            _open.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        with _lock:
+            _open.remove(self)
+        self.write()
+
+    def write(self) -> None:
+        new = self.path.with_name(self.path.name + ".new")
+        document = {"workloads": [entry_of(op) for op in self.ops]}
+        new.write_text(json.dumps(document, indent=2) + "\n")
+        new.replace(self.path)
+
+
+def capture(path: str | os.PathLike[str]) -> Capture:
+    """`with lw.capture("request.json"): run()` writes down what was not tuned, with its program, for
+    `loopwright tune --suite` and `lock`."""
+    return Capture(path)
+
+
+def note_miss(op: Op) -> None:
+    with _lock:
+        for one in _open:
+            if op not in one.ops:
+                one.ops.append(op)
+
+
+def entry_of(op: Op) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": str(op), "program": op.text}
+    if op.const is not None:
+        entry["const"] = list(op.const)
+    if op.allow:
+        entry["allow"] = list(op.allow)
+    return entry

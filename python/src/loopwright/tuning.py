@@ -1,0 +1,74 @@
+"""Searching for the fastest kernel: always in a child process."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from . import program
+from .errors import NotValid
+from .ops import Op, lookup_options
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found. Times are microseconds of a call."""
+
+    op: Op
+    best_us: float
+    ci_us: tuple[float, float]
+    gflops: float
+    bound_us: float
+    bound_fraction: float
+    bound_by: str
+    trace: str
+    verified: bool
+    trials: int
+    curve: list[tuple[float, int, float]]  # seconds, trials, best so far
+    interrupted: bool
+    warnings: list[str]
+    document: dict[str, Any]               # all that the program printed
+
+    def _repr_html_(self) -> str:
+        rows = {"best": f"{self.best_us:.2f} µs [{self.ci_us[0]:.2f}, {self.ci_us[1]:.2f}]",
+                "speed": f"{self.gflops:.1f} GFLOP/s",
+                "bound": f"{self.bound_us:.2f} µs by {self.bound_by}, "
+                         f"{100 * self.bound_fraction:.0f} % of it",
+                "trials": f"{self.trials}{', interrupted' if self.interrupted else ''}",
+                "schedule": self.trace.replace("\n", "; ").strip("; ")}
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+                        for name, text in rows.items())
+        return f"<table><caption>{escape(str(self.op))}</caption>{cells}</table>"
+
+
+def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
+         threads: int | None = None, db: str | os.PathLike[str] | None = None,
+         target: str | None = None, seed: int | None = None,
+         on_line: Callable[[str], None] | None = None) -> Tuned:
+    """Searches, measures, verifies, and stores all of it in `db` ($LOOPWRIGHT_DB, else
+    loopwright.db). Whichever of `seconds` and `trials` is over first ends it.
+
+    Ctrl-C ends it too: what was measured is stored, and the best so far is returned with
+    `interrupted` set. `on_line` is given each line of progress, which is logged besides. NotValid:
+    nothing that was measured passed its check.
+    """
+    options = lookup_options(db, None, threads, target)
+    for flag, value in (("--seconds", seconds), ("--trials", trials), ("--seed", seed)):
+        if value is not None:
+            options += [flag, str(value)]
+    document = program.run(["tune", *op.options, *options], on_line)
+    best = document.get("best")
+    if best is None:
+        if document.get("interrupted"):
+            raise KeyboardInterrupt
+        warnings = "; ".join(document.get("warnings", []))
+        raise NotValid(f"{op}: {warnings or 'nothing was measured'}")
+    return Tuned(op=op, best_us=best["time_us"], ci_us=tuple(best["ci_us"]), gflops=best["gflops"],
+                 bound_us=best["bound_us"], bound_fraction=best["bound_fraction"],
+                 bound_by=best["bound_by"], trace=best["trace"], verified=best["verified"],
+                 trials=document["trials"],
+                 curve=[(wall, count, us) for wall, count, us in document["curve"]],
+                 interrupted=document["interrupted"], warnings=document["warnings"],
+                 document=document)
