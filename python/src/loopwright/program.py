@@ -13,7 +13,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .errors import EnvironmentFailed, NotTuned, error_of
 
@@ -38,49 +38,69 @@ def executable() -> str:
     return found
 
 
-def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None) -> Any:
+def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
+        stoppable: bool = False) -> Any:
     """The document that the program prints with --json. Errors are raised by its exit code.
 
-    KeyboardInterrupt stops the program as Ctrl-C does: it ends with what it has, and its document
-    is returned if it printed one.
+    `stoppable`: KeyboardInterrupt stops the program as Ctrl-C does, once: it ends with what it has,
+    and its document is returned if it printed one. Else it ends the program and is raised.
     """
     command = [executable(), *arguments, "--json"]
     _log.debug("running %s", command)
     # A session of its own: the terminal's Ctrl-C reaches this process alone, which passes it on once.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, start_new_session=True)
-    lines: list[str] = []
-    reader = threading.Thread(target=_read, args=(child.stderr, lines, on_line), daemon=True)
-    reader.start()
-    assert child.stdout is not None
+    printed: list[str] = []
+    said: list[str] = []
+    readers = [threading.Thread(target=_read, args=(child.stdout, printed.append)),
+               threading.Thread(target=_read, args=(child.stderr, _listener(said, on_line)))]
+    for reader in readers:
+        reader.start()
     interrupted = False
     try:
-        try:
-            text = child.stdout.read()
-        except KeyboardInterrupt:
-            interrupted = True
-            child.send_signal(signal.SIGINT)
-            text = child.stdout.read()
         code = child.wait()
-    except BaseException:                  # also a second Ctrl-C
+    except KeyboardInterrupt:
+        if not stoppable:
+            child.kill()
+            raise
+        interrupted = True
+        child.send_signal(signal.SIGINT)
+        code = _wait_again(child)
+    except BaseException:
         child.kill()
         raise
-    reader.join()
+    for reader in readers:
+        reader.join()
+    text = "".join(printed)
     document = json.loads(text) if text.strip() else None
     if interrupted and document is None:
         raise KeyboardInterrupt
     if code in (0, _INTERRUPTED) and document is not None:
         return document
-    raise _error(code, lines, document)
+    raise _error(code, said, document)
 
 
-def _read(stream: Any, lines: list[str], on_line: Callable[[str], None] | None) -> None:
-    for line in stream:
-        line = line.rstrip("\n")
-        lines.append(line)
-        _log.info("%s", line)
+def _wait_again(child: subprocess.Popen[str]) -> int:
+    try:
+        return child.wait()
+    except BaseException:                  # a second Ctrl-C
+        child.kill()
+        raise
+
+
+def _read(stream: IO[str], take: Callable[[str], None]) -> None:
+    with stream:
+        for line in stream:
+            take(line)
+
+
+def _listener(said: list[str], on_line: Callable[[str], None] | None) -> Callable[[str], None]:
+    def hear(line: str) -> None:
+        said.append(line.rstrip("\n"))
+        _log.info("%s", said[-1])
         if on_line is not None:
-            on_line(line)
+            on_line(said[-1])
+    return hear
 
 
 def _error(code: int, lines: list[str], document: Any) -> Exception:

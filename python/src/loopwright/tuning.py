@@ -58,7 +58,7 @@ def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
     for flag, value in (("--seconds", seconds), ("--trials", trials), ("--seed", seed)):
         if value is not None:
             options += [flag, str(value)]
-    document = program.run(["tune", *op.options, *options], on_line)
+    document = program.run(["tune", *op.options, *options], on_line, stoppable=True)
     best = document.get("best")
     if best is None:
         if document.get("interrupted"):

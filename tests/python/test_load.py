@@ -1,0 +1,138 @@
+"""Files of exported kernels: what loads, and what is said of what does not."""
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from conftest import SOURCE
+
+
+@pytest.fixture
+def exported(untuned, tmp_path):
+    """NAME.json of a kernel's files, copied to where they may be spoilt."""
+    untuned("add", N=16).export(tmp_path)
+    return tmp_path / "add.json"
+
+
+def test_loads_library_and_description(exported):
+    x = np.ones(16, np.float32)
+    for path in (exported, exported.with_suffix(".so"), str(exported)):
+        kernel = lw.load(path)
+        assert np.array_equal(kernel(x, x), 2 * x)
+        assert kernel.info["abi"] == 1 and kernel.name == "add"
+    assert lw.load(exported).outcome == "default"
+
+
+def failing(kind, path):
+    with pytest.raises(kind) as caught:
+        lw.load(path)
+    return str(caught.value)
+
+
+def test_an_edited_library_is_refused(exported):
+    library = exported.with_suffix(".so")
+    library.write_bytes(library.read_bytes() + b"\0")
+    text = failing(lw.EnvironmentFailed, exported)
+    assert "add.so is not what add.json says: its sha256 is" in text
+
+
+def test_an_edited_description_is_refused(exported):
+    info = json.loads(exported.read_text())
+    for key, value in (("threads", 7), ("digest", "0" * 64), ("canonical_sha256", "f" * 64)):
+        assert info[key] != value
+        exported.write_text(json.dumps({**info, key: value}))
+        text = failing(lw.EnvironmentFailed, exported)
+        assert f"add.json is not what add.so says of itself: {key} differs" in text
+
+
+def test_says_what_is_missing(exported, tmp_path):
+    assert "cannot load" in failing(lw.EnvironmentFailed, tmp_path / "none.so")
+    assert "cannot read" in failing(lw.EnvironmentFailed, tmp_path / "none.json")
+    exported.with_suffix(".so").unlink()
+    assert "cannot read" in failing(lw.EnvironmentFailed, exported)
+    for text, said in (("[]", "describes no kernel"), ("{", "is no JSON"),
+                       ("{}", "names no library"), ('{"library": "../x.so"}', "names no library")):
+        exported.write_text(text)
+        assert said in failing(lw.BadRequest, exported)
+    exported.unlink()
+    assert "holds no kernel" in failing(lw.BadRequest, tmp_path)
+    garbage = tmp_path / "garbage.so"
+    garbage.write_bytes(b"no library at all")
+    assert "cannot load" in failing(lw.EnvironmentFailed, garbage)
+
+
+def library_of(tmp_path, table):
+    source = tmp_path / "odd.c"
+    source.write_text(f"""
+        #include "loopwright/context.h"
+        static int32_t run(const lw_context* c, void* const* b) {{ (void)c; (void)b; return 0; }}
+        static const int64_t shape[] = {{4}};
+        static const lw_argument arguments[] = {{{{"A", "f32", shape, 1, 4, 16, 4}},
+                                                {{"B", "f32", shape, 1, 1, 16, 4}}}};
+        {table}
+    """)
+    library = tmp_path / "odd.so"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{SOURCE}/include", "-o", library, source],
+                   check=True)
+    return library
+
+
+def test_another_abi_is_refused(tmp_path):
+    library = library_of(tmp_path, """
+        const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI + 1, 2, arguments, "odd", run, 0, 0, 0,
+                                             0, 1, "", "d", "{}"};""")
+    text = failing(lw.BadRequest, library)
+    assert "the kernel is of ABI 2, this program loads ABI 1: export it again" in text
+
+
+def test_a_processor_without_its_features_is_said(tmp_path):
+    library = library_of(tmp_path, """
+        const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI, 2, arguments, "odd", run, 0, 0, 0, 0,
+                                             1, "sse2 not-here", "d", "{}"};""")
+    assert "odd: this processor lacks not-here" in failing(lw.EnvironmentFailed, library)
+
+
+def test_an_unknown_type_is_said(tmp_path):
+    library = library_of(tmp_path, """
+        static const lw_argument odd[] = {{"A", "f8", shape, 1, 1, 4, 1}};
+        const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI, 1, odd, "odd", run, 0, 0, 0, 0, 1, "",
+                                             "d", "{}"};""")
+    assert "odd: A is of type f8, which this version does not know" in failing(lw.BadRequest,
+                                                                              library)
+
+
+def test_a_kernel_that_refuses_is_our_bug(tmp_path):
+    library = library_of(tmp_path, """
+        static int32_t refuse(const lw_context* c, void* const* b) { (void)c; (void)b; return 9; }
+        const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI, 2, arguments, "odd", refuse, 0, 0, 0,
+                                             0, 1, "", "d", "{}"};""")
+    with pytest.raises(lw.Bug, match="odd: refused its context with 9"):
+        lw.load(library)(np.zeros(4, np.float32))
+
+
+def test_a_folder_is_a_bundle(untuned, tmp_path, no_db):
+    for rows in (8, 16):
+        op = lw.op("dense_relu", M=rows, N=16, K=16)
+        op.kernel(db=no_db, threads=1, entry=f"dense_m{rows}").export(tmp_path)
+    untuned("add", N=16).export(tmp_path)
+    bundle = lw.load(tmp_path)
+    assert sorted(bundle) == ["add", "dense_m16", "dense_m8"] and len(bundle) == 3
+    assert bundle["dense_m8"].args[0].shape == (8, 16)
+    assert bundle["dense_relu", {"M": 16}] is bundle["dense_m16"]
+    with pytest.raises(KeyError, match="has 2 of it"):
+        bundle["dense_relu", {"N": 16}]
+    with pytest.raises(KeyError, match="has 0 of it"):
+        bundle["dense_relu", {"M": 9}]
+    with pytest.raises(KeyError, match="nothing"):
+        bundle["nothing"]
+
+
+def test_exports_all_its_files(untuned, tmp_path):
+    files = untuned("add", N=16).export(tmp_path / "new")
+    assert sorted(path.name for path in files) == ["add.h", "add.json", "add.o", "add.so"]
+    moved = shutil.copytree(tmp_path / "new", tmp_path / "elsewhere")
+    assert lw.load(Path(moved)) ["add"].digest == untuned("add", N=16).digest

@@ -1,0 +1,219 @@
+"""Kernels and the process: threads, forks, memory, the end."""
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+
+
+def operands(n):
+    generator = np.random.default_rng(n)
+    return [generator.standard_normal((n, n)).astype(np.float32) for _ in range(2)]
+
+
+@pytest.fixture
+def parallel(untuned):
+    return untuned("matmul", threads=2, M=96, N=96, K=96)
+
+
+def test_threads_share_a_kernel(parallel, untuned, packed_kernel):
+    a, b = operands(96)
+    packing, packed_want, arrays = packed_kernel
+    bound = packing.bind(B=arrays["B"])
+    small = untuned("add", N=16)
+    x = np.arange(16, dtype=np.float32)
+    wrong = []
+
+    def work():
+        mine = parallel(a, b)
+        for _ in range(100):
+            good = (np.array_equal(parallel(a, b), mine) and np.array_equal(small(x, x), 2 * x)
+                    and np.allclose(bound(arrays["A"]), packed_want, atol=1e-4))
+            if not good:
+                wrong.append(threading.get_ident())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_releases_the_gil(untuned):
+    """While one thread is in a kernel another runs Python."""
+    kernel = untuned("matmul", M=512, N=512, K=512)
+    a, b = operands(512)
+    out = kernel(a, b)
+    inside, counted = threading.Event(), []
+
+    def call():
+        inside.set()
+        for _ in range(20):
+            kernel(a, b, out=out)
+        inside.clear()
+
+    thread = threading.Thread(target=call)
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(10)              # nobody is made to give the GIL up
+    try:
+        thread.start()
+        inside.wait()
+        while inside.is_set():
+            counted.append(1)
+        thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    assert len(counted) > 1000
+
+
+def in_child(kernel, a, b, want, queue):
+    kernel.workers = 2
+    queue.put(bool(np.array_equal(kernel(a, b), want)))
+
+
+def test_forked_children_have_a_pool_of_their_own(parallel):
+    a, b = operands(96)
+    want = parallel(a, b)                  # the pool is there
+    fork = multiprocessing.get_context("fork")
+    queue = fork.SimpleQueue()
+    children = [fork.Process(target=in_child, args=(parallel, a, b, want, queue)) for _ in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    assert queue.get() and queue.get()
+    assert np.array_equal(parallel(a, b), want)
+
+
+def by_path(path, a, b, want, queue):
+    in_child(lw.load(path), a, b, want, queue)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_other_processes_load_it_again(parallel, method):
+    a, b = operands(96)
+    context = multiprocessing.get_context(method)
+    queue = context.SimpleQueue()
+    child = context.Process(target=by_path, args=(parallel.path, a, b, parallel(a, b), queue))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0 and queue.get()
+
+
+def run_python(code, **environment):
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True,
+                          text=True, timeout=300, env={**os.environ, **environment})
+
+
+def test_calls_leak_nothing(untuned, packed_kernel):
+    """Of each kind of call, resident memory after a hundred thousand, and of the plainest after a
+    million."""
+    done = run_python(f"""
+        import numpy as np
+        import loopwright as lw
+
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        add = lw.load({untuned("add", N=16).path!r})
+        x = np.ones(16, np.float32)
+        out = np.empty(16, np.float32)
+        double = np.ones(16)
+
+        class Exporter:
+            def __dlpack__(self, **options):
+                return x.__dlpack__(**options)
+
+        def refused():
+            try:
+                add(x, double)
+            except lw.BadRequest:
+                pass
+
+        bound = add.bind(B=x)
+        kinds = [(lambda: add(x, x, out=out), 1_000_000), (lambda: add(x, x), 100_000),
+                 (lambda: add(A=x, B=x), 100_000), (lambda: bound(x), 100_000),
+                 (lambda: add(Exporter(), x), 100_000), (refused, 20_000),
+                 (lambda: add.bind(B=x), 100_000), (lambda: lw.load(add.path), 2_000)]
+        for call, count in kinds:
+            for _ in range(count // 10):
+                call()
+            before = resident()
+            for _ in range(count):
+                call()
+            grown = resident() - before
+            assert grown < 1 << 20, (grown, count)
+        print("flat")
+    """)
+    assert done.stdout == "flat\n", done.stderr
+
+
+def test_references_are_returned(untuned):
+    add = untuned("add", N=16)
+    x, out = np.ones(16, np.float32), np.empty(16, np.float32)
+    before = [sys.getrefcount(o) for o in (x, out, add)]
+    for _ in range(100):
+        add(x, x, out=out)
+        add(x, x)
+        with pytest.raises(lw.BadRequest):
+            add(x, out[:3])
+    assert [sys.getrefcount(o) for o in (x, out, add)] == before
+
+
+def test_the_interpreter_ends_with_live_kernels(parallel):
+    done = run_python(f"""
+        import threading
+        import numpy as np
+        import loopwright as lw
+        kernel = lw.load({parallel.path!r})
+        kernel.workers = 2
+        a = np.ones((96, 96), np.float32)
+        held = kernel.bind(B=a)
+        held(a)
+        def forever():
+            while True:
+                held(a)
+        threading.Thread(target=forever, daemon=True).start()
+        class Late:
+            def __del__(self):
+                held(a)
+        late = Late()
+        print("end")
+    """)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
+def test_importing_is_light(untuned):
+    done = run_python("""
+        import sys
+        before = set(sys.modules)
+        import loopwright
+        extra = set(sys.modules) - before
+        assert extra <= {"loopwright", "typing"}, extra
+        loopwright.Error
+        assert "numpy" not in sys.modules
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_numpy_results_are_memory_views(untuned):
+    done = run_python(f"""
+        import array, sys
+        import loopwright as lw
+        add = lw.load({untuned("add", N=16).path!r})
+        got = add(array.array("f", range(16)), array.array("f", [1] * 16))
+        assert isinstance(got, memoryview) and got.shape == (16,) and got[3] == 4, got
+        assert "numpy" not in sys.modules
+        import numpy
+        assert isinstance(add(got, got), numpy.ndarray)
+    """)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,245 @@
+"""What the program does for the package: ops, tuning, look-ups, requests, errors."""
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from conftest import SOURCE
+from loopwright.program import executable
+
+SCALE = """op scale(N = 32) {
+  in X: f32[N]
+  out Y[i: N] = X[i] * 3
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def tuned_db(tmp_path_factory):
+    """A database in which matmul 64 was tuned, and what tuning it said."""
+    db = tmp_path_factory.mktemp("tuned") / "lw.db"
+    lines = []
+    op = lw.op("matmul", M=64, N=64, K=64)
+    tuned = lw.tune(op, seconds=20, trials=8, threads=1, db=db, seed=3, on_line=lines.append)
+    return db, op, tuned, lines
+
+
+def test_an_op_says_what_it_is():
+    op = lw.op("dense_relu", M=8, N=16, K=4)
+    assert [str(arg) for arg in op.args] == ["A: f32[8, 4]", "B: f32[4, 16]", "bias: f32[16]",
+                                             "D: f32[8, 16]"]
+    assert [arg.role for arg in op.args] == ["in", "in", "in", "out"]
+    assert len(op.id) == 64 and op.id == lw.op("dense_relu", N=16, M=8, K=4).id
+    assert op.id != lw.op("dense_relu", M=9, N=16, K=4).id
+    assert op.text.startswith("op dense_relu() {\n  in A: f32[8, 4]\n")
+    assert str(op) == "dense_relu M=8 N=16 K=4"
+    assert op == lw.op("dense_relu", M=8, N=16, K=4) and hash(op) == hash(op)
+
+
+def test_flops_are_the_results():
+    assert lw.op("matmul", M=64, N=64, K=64).flops == 2 * 64 ** 3
+
+
+def test_ops_of_files_and_texts(tmp_path, no_db):
+    path = tmp_path / "my.te"
+    path.write_text(SCALE + "op other(N = 4) {\n  in X: f32[N]\n  out Y[i: N] = X[i]\n}\n")
+    x = np.arange(32, dtype=np.float32)
+    for op in (lw.op("scale", path=path), lw.op(path=path, name="scale"), lw.op(text=SCALE)):
+        assert np.array_equal(op.kernel(db=no_db, threads=1)(x), 3 * x)
+    assert lw.op(text=SCALE, N=5).args[0].shape == (5,)
+    example = lw.op(path=os.path.join(SOURCE, "examples", "dense_relu.te"), M=64)
+    assert example.id == lw.op("dense_relu", M=64).id
+
+
+def test_const_and_allow_are_parts_of_it():
+    assert not lw.op("dense", M=8, N=8, K=8, const=()).args[1].const
+    both = lw.op("matmul", M=8, N=8, K=8, const=["A", "B"])
+    assert [arg.const for arg in both.args] == [True, True, False]
+    assert lw.op("matmul", M=8, allow="bf16").options == ["matmul", "M=8", "--allow", "bf16"]
+
+
+@pytest.mark.parametrize("wrong, text", [
+    (dict(name="matmull"), "did you mean 'matmul'?"),
+    (dict(name="matmul", Q=3), "it has: M=512 N=512 K=512 T=f32"),
+    (dict(text="op f( {\n}\n"), "error: "),
+])
+def test_mistakes_are_said_as_the_program_says_them(wrong, text):
+    name = wrong.pop("name", None)
+    with pytest.raises(lw.BadRequest) as caught:
+        lw.op(name, **wrong).args
+    assert text in str(caught.value)
+
+
+def test_an_op_is_one_of_three():
+    for wrong in ({}, {"text": SCALE, "path": "x.te"}):
+        with pytest.raises(lw.BadRequest, match="an op is a name of the library, path= or text="):
+            lw.op(**wrong)
+
+
+def test_tunes_in_a_child(tuned_db):
+    db, op, tuned, lines = tuned_db
+    assert tuned.op == op and tuned.verified and not tuned.interrupted
+    assert tuned.best_us > 0 and tuned.ci_us[0] <= tuned.ci_us[1]
+    assert tuned.gflops == pytest.approx(op.flops / tuned.best_us / 1e3)
+    assert 1 <= tuned.trials <= 8 and tuned.curve[-1][2] > 0
+    assert "split(C" in tuned.trace
+    html = tuned._repr_html_()
+    assert "matmul M=64 N=64 K=64" in html and f"{tuned.best_us:.2f}" in html
+    assert os.path.exists(db)
+
+
+def test_kernels_come_by_the_rung_that_is_allowed(tuned_db, no_db):
+    db, op, tuned, _ = tuned_db
+    kernel = op.kernel(db=db, threads=1, on_miss="error")
+    assert kernel.outcome == "exact" and kernel.trace == tuned.trace
+    a, b = (np.random.default_rng(s).standard_normal((64, 64)).astype(np.float32) for s in (1, 2))
+    assert np.allclose(kernel(a, b), a @ b, atol=1e-4)
+    near = lw.op("matmul", M=60, N=64, K=64)
+    assert near.kernel(db=db, threads=1, on_miss="nearest").outcome == "nearest-shape"
+    with pytest.raises(lw.NotTuned) as missed:
+        near.kernel(db=db, threads=1, on_miss="error")
+    assert isinstance(missed.value, LookupError) and missed.value.code == 2
+    assert missed.value.request["workloads"][0]["words"] == "matmul M=60 N=64 K=64"
+    with pytest.raises(lw.NotTuned) as missed:
+        op.kernel(db=no_db, threads=1, on_miss="nearest")
+    assert missed.value.request["workloads"][0]["program"] == op.text
+    with pytest.raises(lw.BadRequest, match="on_miss is default, nearest or error, not 'maybe'"):
+        op.kernel(on_miss="maybe")
+
+
+def test_looks_up_databases_and_snapshots(tuned_db, tmp_path):
+    db, op, tuned, _ = tuned_db
+    snapshot = tmp_path / "all.lws"
+    subprocess.run([executable(), "db", "snapshot", str(snapshot), "--db", str(db)], check=True,
+                   capture_output=True)
+    for client in (lw.Client(db=db), lw.Client(snapshot=snapshot)):
+        answer = client.lookup(op, threads=1)
+        assert answer.outcome == "exact" and answer.trace == tuned.trace
+        with pytest.raises(lw.NotTuned):
+            client.lookup(lw.op("matmul", M=60), threads=1, frozen=True)
+    assert lw.Client(db=db).lookup(op, threads=1).time_us == pytest.approx(tuned.best_us)
+    assert [a.outcome for a in lw.Client(db=db).lookup_all([op, lw.op("relu", N=8)], threads=1)] == [
+        "exact", "default"]
+    assert op.kernel(snapshot=snapshot, threads=1, on_miss="error").trace == tuned.trace
+    with pytest.raises(lw.BadRequest, match="a client asks one of"):
+        lw.Client("host:7070", db=db)
+    damaged = tmp_path / "damaged.lws"
+    damaged.write_bytes(snapshot.read_bytes()[:100])
+    with pytest.raises(lw.EnvironmentFailed, match="damaged.lws"):
+        lw.Client(snapshot=damaged).lookup(op, threads=1)
+
+
+def test_captures_what_was_missed(tuned_db, tmp_path):
+    db, op, _, _ = tuned_db
+    request = tmp_path / "request.json"
+    with lw.capture(request) as captured:
+        op.kernel(db=db, threads=1)        # tuned
+        lw.op(text=SCALE).kernel(db=db, threads=1)
+        lw.op(text=SCALE).kernel(db=db, threads=1)
+        with pytest.raises(lw.NotTuned):
+            lw.op("matmul", M=24, N=8, K=8, const="B", allow="bf16").kernel(
+                db=db, threads=1, on_miss="error")
+    lw.op("relu", N=8).kernel(db=db, threads=1)
+    assert len(captured.ops) == 2
+    workloads = json.loads(request.read_text())["workloads"]
+    assert [w["program"].split("(")[0] for w in workloads] == ["op scale", "op matmul"]
+    assert workloads[1]["const"] == ["B"] and workloads[1]["allow"] == ["bf16"]
+    assert "const" not in workloads[0]
+
+
+def test_shows_stages(tuned_db):
+    db, op, tuned, _ = tuned_db
+    kernel = op.kernel(db=db, threads=1)
+    assert kernel.show("trace") == tuned.trace
+    assert kernel.show().startswith("C[i: 64, j: 64, k: 64 sum]")
+    assert "define i32 @matmul" in kernel.show("llvm")
+    assert "<pre>C[i: 64" in kernel._repr_html_()
+    assert lw.load(kernel.path).show() == kernel.show()
+    timing = kernel.bench(*(np.zeros((64, 64), np.float32) for _ in range(2)), seconds=0.05)
+    assert 0 < timing.low_us <= timing.us <= timing.high_us and timing.calls > 10
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path):
+    """A script is interrupted as a terminal does it, when the search has measured something."""
+    db = tmp_path / "lw.db"
+    script = textwrap.dedent(f"""
+        import loopwright as lw
+        op = lw.op("matmul", M=64, N=64, K=64)
+        print("begin", flush=True)
+        tuned = lw.tune(op, seconds=100, trials=100000, threads=1, db={str(db)!r})
+        print("end", tuned.interrupted, tuned.best_us > 0, tuned.trials < 100000, flush=True)
+    """)
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stdout.readline() == "begin\n"
+    deadline = time.monotonic() + 60
+    best = None
+    while best is None and time.monotonic() < deadline:
+        time.sleep(0.5)
+        try:
+            answer = lw.Client(db=db).lookup(lw.op("matmul", M=64, N=64, K=64), threads=1)
+            best = answer if answer.outcome == "exact" else None
+        except lw.Error:
+            pass                           # not yet a database
+    assert best is not None
+    start = time.monotonic()
+    os.killpg(child.pid, signal.SIGINT)
+    output, errors = child.communicate(timeout=30)
+    assert output == "end True True True\n", errors
+    assert time.monotonic() - start < 10
+
+
+def test_progress_is_logged(tuned_db, caplog, tmp_path):
+    with caplog.at_level(logging.INFO, "loopwright"):
+        lw.op("relu", N=8).kernel(db=tmp_path / "none.db", threads=1)
+    assert "untuned: this is the zero-trial schedule" in caplog.text
+    assert tuned_db[3]                     # on_line heard the search
+
+
+def test_targets():
+    names = [target["name"] for target in lw.targets()]
+    assert "host" in names and "x86_avx2" in names
+
+
+def run_python(code, **environment):
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True,
+                          text=True, env={**os.environ, **environment})
+
+
+def test_without_a_program_it_says_so(tmp_path):
+    done = run_python("""
+        import loopwright as lw
+        try:
+            lw.targets()
+        except lw.EnvironmentFailed as error:
+            assert isinstance(error, OSError) and error.code == 5
+            print(error)
+    """, LOOPWRIGHT_EXECUTABLE=str(tmp_path / "none"))
+    assert done.stdout == (f"LOOPWRIGHT_EXECUTABLE is {tmp_path / 'none'}, which is no program\n"), (
+        done.stderr)
+
+
+def test_a_cache_that_cannot_be_is_a_temporary_folder(tmp_path, no_db):
+    (tmp_path / "file").write_text("")     # no folder can be made below it
+    done = run_python(f"""
+        import os
+        import loopwright as lw
+        kernel = lw.op("relu", N=8).kernel(db={no_db!r}, threads=1)
+        print(os.path.dirname(kernel.path))
+    """, XDG_CACHE_HOME=str(tmp_path / "file"))
+    assert done.returncode == 0, done.stderr
+    folder = done.stdout.strip()
+    assert "loopwright-" in folder and not os.path.exists(folder)
+
+
+def test_equal_kernels_are_kept_once(no_db):
+    first, second = (lw.op("relu", N=24).kernel(db=no_db, threads=1) for _ in range(2))
+    assert first.path == second.path and first.digest in first.path
