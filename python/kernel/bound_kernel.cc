@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "gil.h"
+
 namespace lw::python {
 namespace {
 
@@ -47,10 +49,8 @@ bool pack(BoundKernel* bound) {
     PyErr_NoMemory();
     return false;
   }
-  Failure failure;
-  Py_BEGIN_ALLOW_THREADS
-  failure = bound->instance->prepack(bound->fixed.data(), bound->packed.get());
-  Py_END_ALLOW_THREADS
+  const Failure failure = without_gil(
+      [&] { return bound->instance->prepack(bound->fixed.data(), bound->packed.get()); });
   return failure.ok() || raise(failure) != nullptr;
 }
 

@@ -2,9 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bound_kernel.h"
+#include "gil.h"
 
 namespace lw::python {
 namespace {
@@ -187,16 +191,14 @@ Failure run(const BoundKernel& kernel, void* const* buffers) {
   return failure;
 }
 
-Failure run_without_gil(const BoundKernel& kernel, void* const* buffers) {
-  Failure failure;
-  Py_BEGIN_ALLOW_THREADS
+// Also says whether the GIL should be kept in the next call.
+Failure run_and_time(const BoundKernel& kernel, void* const* buffers) {
   const auto start = std::chrono::steady_clock::now();
-  failure = run(kernel, buffers);
+  Failure failure = run(kernel, buffers);
   const bool brief = std::chrono::steady_clock::now() - start < kWorthReleasing;
   if (brief && kernel.instance->kernel().threads == 1) {
     kernel.is_brief.store(true, std::memory_order_relaxed);
   }
-  Py_END_ALLOW_THREADS
   return failure;
 }
 
@@ -224,9 +226,10 @@ PyObject* call(const BoundKernel& kernel, PyObject* const* args, size_t count,
       return nullptr;
     }
   }
-  const bool brief = kernel.is_brief.load(std::memory_order_relaxed);
   const Failure failure =
-      brief ? run(kernel, frame.buffers()) : run_without_gil(kernel, frame.buffers());
+      kernel.is_brief.load(std::memory_order_relaxed)
+          ? run(kernel, frame.buffers())
+          : without_gil([&] { return run_and_time(kernel, frame.buffers()); });
   return failure.ok() ? results.release() : raise(failure);
 }
 

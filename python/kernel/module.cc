@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bound_kernel.h"
+#include "gil.h"
 #include "src/runtime/kernel_library.h"
 #include "src/runtime/process_pool.h"
 
@@ -39,10 +40,7 @@ PyObject* new_kernel(PyTypeObject* type, PyObject* args, PyObject*) {
   const char* path = nullptr;
   if (!PyArg_ParseTuple(args, "s:Kernel", &path)) return nullptr;
   std::unique_ptr<KernelInstance> instance;
-  Failure failure;
-  Py_BEGIN_ALLOW_THREADS
-  failure = load_kernel_library(path, &instance);
-  Py_END_ALLOW_THREADS
+  const Failure failure = without_gil([&] { return load_kernel_library(path, &instance); });
   if (!failure.ok()) return raise(failure);
   Object self = make_object(type);
   if (self == nullptr || !describe(std::move(instance), of(self.get())->kernel)) return nullptr;

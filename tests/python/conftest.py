@@ -1,5 +1,6 @@
 """What the tests share: an empty database, a cache of their own, kernels that are exported once."""
 import os
+import subprocess
 
 import pytest
 
@@ -51,3 +52,23 @@ def packed_kernel(untuned):
     arrays = {arg.name: generator.uniform(-1, 1, arg.shape).astype(np.float32)
               for arg in kernel.args if arg.role == "in"}
     return kernel, arrays["A"] @ arrays["B"], arrays
+
+
+@pytest.fixture
+def kernel_in_c(tmp_path):
+    """kernel_in_c(C): the library of a table `loopwright_kernel`; `arguments`, A and B of four f32,
+    and `run`, which does nothing, are declared before."""
+    def compile_library(code):
+        source = tmp_path / "odd.c"
+        source.write_text("""
+            #include "loopwright/context.h"
+            static int32_t run(const lw_context* c, void* const* b) { (void)c; (void)b; return 0; }
+            static const int64_t shape[] = {4};
+            static const lw_argument arguments[] = {{"A", "f32", shape, 1, 4, 16, 4},
+                                                    {"B", "f32", shape, 1, 1, 16, 4}};
+            """ + code)
+        library = tmp_path / "odd.so"
+        subprocess.run(["cc", "-shared", "-fPIC", f"-I{SOURCE}/include", "-o", library, source],
+                       check=True)
+        return library
+    return compile_library

@@ -1,14 +1,12 @@
 """Files of exported kernels: what loads, and what is said of what does not."""
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import loopwright as lw
-from conftest import SOURCE
 
 
 @pytest.fixture
@@ -65,48 +63,32 @@ def test_says_what_is_missing(exported, tmp_path):
     assert "cannot load" in failing(lw.EnvironmentFailed, garbage)
 
 
-def library_of(tmp_path, table):
-    source = tmp_path / "odd.c"
-    source.write_text(f"""
-        #include "loopwright/context.h"
-        static int32_t run(const lw_context* c, void* const* b) {{ (void)c; (void)b; return 0; }}
-        static const int64_t shape[] = {{4}};
-        static const lw_argument arguments[] = {{{{"A", "f32", shape, 1, 4, 16, 4}},
-                                                {{"B", "f32", shape, 1, 1, 16, 4}}}};
-        {table}
-    """)
-    library = tmp_path / "odd.so"
-    subprocess.run(["cc", "-shared", "-fPIC", f"-I{SOURCE}/include", "-o", library, source],
-                   check=True)
-    return library
-
-
-def test_another_abi_is_refused(tmp_path):
-    library = library_of(tmp_path, """
+def test_another_abi_is_refused(kernel_in_c):
+    library = kernel_in_c("""
         const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI + 1, 2, arguments, "odd", run, 0, 0, 0,
                                              0, 1, "", "d", "{}"};""")
     text = failing(lw.BadRequest, library)
     assert "the kernel is of ABI 2, this program loads ABI 1: export it again" in text
 
 
-def test_a_processor_without_its_features_is_said(tmp_path):
-    library = library_of(tmp_path, """
+def test_a_processor_without_its_features_is_said(kernel_in_c):
+    library = kernel_in_c("""
         const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI, 2, arguments, "odd", run, 0, 0, 0, 0,
                                              1, "sse2 not-here", "d", "{}"};""")
     assert "odd: this processor lacks not-here" in failing(lw.EnvironmentFailed, library)
 
 
-def test_an_unknown_type_is_said(tmp_path):
-    library = library_of(tmp_path, """
+def test_an_unknown_type_is_said(kernel_in_c):
+    library = kernel_in_c("""
         static const lw_argument odd[] = {{"A", "f8", shape, 1, 1, 4, 1}};
         const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI, 1, odd, "odd", run, 0, 0, 0, 0, 1, "",
                                              "d", "{}"};""")
-    assert "odd: A is of type f8, which this version does not know" in failing(lw.BadRequest,
-                                                                              library)
+    text = failing(lw.BadRequest, library)
+    assert "odd: A is of type f8, which this version does not know" in text
 
 
-def test_a_kernel_that_refuses_is_our_bug(tmp_path):
-    library = library_of(tmp_path, """
+def test_a_kernel_that_refuses_is_our_bug(kernel_in_c):
+    library = kernel_in_c("""
         static int32_t refuse(const lw_context* c, void* const* b) { (void)c; (void)b; return 9; }
         const lw_kernel loopwright_kernel = {LOOPWRIGHT_ABI, 2, arguments, "odd", refuse, 0, 0, 0,
                                              0, 1, "", "d", "{}"};""")
@@ -135,4 +117,4 @@ def test_exports_all_its_files(untuned, tmp_path):
     files = untuned("add", N=16).export(tmp_path / "new")
     assert sorted(path.name for path in files) == ["add.h", "add.json", "add.o", "add.so"]
     moved = shutil.copytree(tmp_path / "new", tmp_path / "elsewhere")
-    assert lw.load(Path(moved)) ["add"].digest == untuned("add", N=16).digest
+    assert lw.load(Path(moved))["add"].digest == untuned("add", N=16).digest

@@ -10,7 +10,6 @@ Importing this loads nothing but names: each module is read when a name of it is
 NumPy is never imported, only used where the caller has it.
 """
 from importlib import import_module
-from typing import Any
 
 _PLACES = {
     "op": "ops", "Op": "ops", "Arg": "ops",
@@ -28,7 +27,7 @@ __all__ = sorted(_PLACES)
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name):
     if name in _PLACES:
         value = getattr(import_module("loopwright." + _PLACES[name]), name)
     else:
@@ -37,5 +36,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> list[str]:
+def __dir__():
     return [*__all__, "__version__"]

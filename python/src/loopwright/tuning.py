@@ -51,13 +51,15 @@ def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
     loopwright.db). Whichever of `seconds` and `trials` is over first ends it.
 
     Ctrl-C ends it too: what was measured is stored, and the best so far is returned with
-    `interrupted` set. `on_line` is given each line of progress, which is logged besides. NotValid:
+    `interrupted` set. `on_line` is given a line of each trial, which is logged besides. NotValid:
     nothing that was measured passed its check.
     """
     options = lookup_options(db, None, threads, target)
     for flag, value in (("--seconds", seconds), ("--trials", trials), ("--seed", seed)):
         if value is not None:
             options += [flag, str(value)]
+    if on_line is not None:
+        options.append("-v")
     document = program.run(["tune", *op.options, *options], on_line, stoppable=True)
     best = document.get("best")
     if best is None:
