@@ -30,6 +30,8 @@ __version__ = "0.1.0"
 def __getattr__(name):
     if name in _PLACES:
         value = getattr(import_module("loopwright." + _PLACES[name]), name)
+    elif name == "jax":
+        value = import_module("loopwright.jax")
     else:
         raise AttributeError(f"module 'loopwright' has no attribute {name!r}")
     globals()[name] = value
@@ -37,4 +39,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*__all__, "__version__"]
+    return [*__all__, "jax", "__version__"]
