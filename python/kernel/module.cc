@@ -55,6 +55,14 @@ void free_kernel(PyObject* self) {
   Py_DECREF(type);
 }
 
+// Before 3.12 a class of Python's does not inherit that its objects are called without a tuple and a
+// dictionary made for it, which costs as much again as the rest of a call.
+PyObject* init_subclass(PyObject* type, PyObject*) {
+  auto* subclass = reinterpret_cast<PyTypeObject*>(type);
+  if (subclass->tp_call == PyVectorcall_Call) subclass->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+  Py_RETURN_NONE;
+}
+
 PyObject* bind_object(PyObject* self, PyObject* inputs) {
   if (!PyDict_Check(inputs)) return PyErr_Format(PyExc_TypeError, "_bind takes a dictionary");
   Object bound = make_object(Py_TYPE(self));
@@ -143,7 +151,9 @@ PyMemberDef kernel_members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 PyMethodDef kernel_methods[] = {
-    {"_bind", bind_object, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+    {"_bind", bind_object, METH_O, nullptr},
+    {"__init_subclass__", init_subclass, METH_NOARGS | METH_CLASS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kernel_fields[] = {
     {"name", name_of, nullptr, nullptr, nullptr},

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import BadRequest, EnvironmentFailed
@@ -19,11 +18,15 @@ class Bundle(Mapping[str, "Kernel"]):
     """The kernels of a folder, by the names they were exported under, or by op and parameters:
     `bundle["dense"]`, `bundle["dense_relu", {"M": 8}]`. Each is loaded when it is first asked for."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self._infos = {path.stem: _read(path) for path in sorted(folder.glob("*.json"))
-                       if path.name != "bundle.json"}
-        self._infos = {name: info for name, info in self._infos.items() if "library" in info}
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = os.fspath(folder)
+        self._infos = {}
+        for file in sorted(os.listdir(folder)):
+            name, extension = os.path.splitext(file)
+            if extension == ".json" and file != "bundle.json":
+                info = _read(os.path.join(folder, file))
+                if "library" in info:
+                    self._infos[name] = info
         self._loaded: dict[str, Kernel] = {}
         if not self._infos:
             raise BadRequest(f"{folder} holds no kernel: `loopwright export --shared -o {folder}`")
@@ -33,7 +36,8 @@ class Bundle(Mapping[str, "Kernel"]):
         if name not in self._infos:
             raise KeyError(f"{name}: {self.folder} has {', '.join(self._infos)}")
         if name not in self._loaded:
-            self._loaded[name] = _load_json(self.folder / f"{name}.json", self._infos[name])
+            self._loaded[name] = _load_json(os.path.join(self.folder, name + ".json"),
+                                             self._infos[name])
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -59,19 +63,17 @@ class Bundle(Mapping[str, "Kernel"]):
 def load(path: str | os.PathLike[str]) -> Any:
     """A Kernel of NAME.so, or of NAME.json, whose digests must then hold; a Bundle of a folder.
     A library is code: load what you trust."""
-    file = Path(path)
-    if file.is_dir():
+    file = os.fspath(path)
+    if os.path.isdir(file):
         return Bundle(file)
-    if file.suffix == ".json":
+    if file.endswith(".json"):
         return _load_json(file, _read(file))
     return load_library(file)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: str) -> dict[str, Any]:
     try:
-        info = json.loads(path.read_bytes())
-    except OSError as error:
-        raise EnvironmentFailed(f"cannot read {path}: {error.strerror}") from error
+        info = json.loads(_bytes(path))
     except ValueError as error:
         raise BadRequest(f"{path} is no JSON: {error}") from error
     if not isinstance(info, dict):
@@ -79,18 +81,23 @@ def _read(path: Path) -> dict[str, Any]:
     return info
 
 
-def _load_json(path: Path, info: dict[str, Any]) -> Kernel:
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise EnvironmentFailed(f"cannot read {path}: {error.strerror}") from error
+
+
+def _load_json(path: str, info: dict[str, Any]) -> Kernel:
     name = info.get("library")
     if not isinstance(name, str) or os.path.basename(name) != name:
         raise BadRequest(f"{path} names no library: export the kernel with --shared")
-    library = path.parent / name
-    try:
-        digest = hashlib.sha256(library.read_bytes()).hexdigest()
-    except OSError as error:
-        raise EnvironmentFailed(f"cannot read {library}: {error.strerror}") from error
+    library = os.path.join(os.path.dirname(path), name)
+    digest = hashlib.sha256(_bytes(library)).hexdigest()
     if info.get("files", {}).get(name) != digest:
-        raise EnvironmentFailed(f"{library} is not what {path.name} says: its sha256 is {digest}; "
-                                "export both again")
+        raise EnvironmentFailed(f"{library} is not what {os.path.basename(path)} says: its sha256 is "
+                                f"{digest}; export both again")
     kernel = load_library(library, info)
     for key, value in json.loads(kernel._facts).items():
         if info.get(key, value) != value:

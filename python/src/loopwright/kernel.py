@@ -3,12 +3,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import statistics
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _kernel
 from .errors import BadRequest
@@ -19,8 +15,7 @@ if TYPE_CHECKING:
 Stage = Literal["expr", "trace", "nest", "kernel", "llvm", "asm"]
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """Of a call, in microseconds: the median of batches, and the middle half of them."""
 
     us: float
@@ -99,17 +94,20 @@ class Kernel(_kernel.Kernel):
                                     "--threads", str(self.threads)])
         return str(document["text"])
 
-    def export(self, folder: str | os.PathLike[str]) -> list[Path]:
+    def export(self, folder: str | os.PathLike[str]) -> list[str]:
         """Copies what it was exported as into `folder`: for C the object and header, for Python the
         library, and NAME.json."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        own = Path(self.path)
-        return [Path(shutil.copy2(file, target))
-                for file in sorted(own.parent.glob(own.stem + ".*"))]
+        import shutil
+
+        os.makedirs(folder, exist_ok=True)
+        own, name = os.path.split(os.path.splitext(self.path)[0])
+        return [shutil.copy2(os.path.join(own, file), os.path.join(folder, file))
+                for file in sorted(os.listdir(own or ".")) if file.startswith(name + ".")]
 
     def bench(self, *inputs: Any, seconds: float = 0.2) -> Timing:
         """How long a call takes here and now, beside whatever else runs."""
+        import statistics
+
         results = self(*inputs)
         start = time.perf_counter()
         self(*inputs, out=results)
@@ -136,10 +134,10 @@ class Kernel(_kernel.Kernel):
         return [*words, "--const", ",".join(constant) or "none"]
 
 
-def load_library(path: Path, info: dict[str, Any] | None = None) -> Kernel:
+def load_library(path: str, info: dict[str, Any] | None = None) -> Kernel:
     """Of NAME.so; `info` of NAME.json, else what the library says of itself."""
-    kernel = Kernel(os.fspath(path))
-    kernel.path = os.fspath(path)
+    kernel = Kernel(path)
+    kernel.path = path
     kernel.info = json.loads(kernel._facts) if info is None else info
     kernel.op = None
     return kernel
