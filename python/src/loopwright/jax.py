@@ -52,6 +52,14 @@ def register(what: Kernel | Bundle | str | os.PathLike[str]) -> None:
             raise error_of(code, error.value.decode(errors="replace"))
 
 
+def __getattr__(name: str) -> Any:
+    if name in ("tasks", "capture", "optimize"):
+        from .frontends import optimize
+
+        return getattr(optimize, name)
+    raise AttributeError(f"module 'loopwright.jax' has no attribute {name!r}")
+
+
 def disabled_checks() -> list[Any]:
     """For jax.export.export(): that our calls are meant to be exported."""
     return [jax.export.DisabledSafetyCheck.custom_call(name)

@@ -1,0 +1,1 @@
+"""Frameworks' graphs as programs of the language: what to tune, and where its kernels go."""

@@ -1,0 +1,99 @@
+"""JAX functions whose parts are kernels."""
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import jax
+
+from ..errors import BadRequest, NotTuned
+from ..jax import JaxKernel
+from ..ops import Op, op
+from ..requests import Capture
+from .graph import Graph, Value, evaluate, trace
+from .groups import Group, partition
+
+_log = logging.getLogger("loopwright")
+
+
+def tasks(function: Callable[..., Any], *arguments: Any) -> list[tuple[Op, int]]:
+    """The ops that the function's parts are, and how often each is called. `arguments`: arrays, or
+    shapes as jax.ShapeDtypeStruct has them."""
+    graph, _ = trace(_flat(function, jax.tree.structure(arguments)), *jax.tree.leaves(arguments))
+    counts = Counter(group.text for group in partition(graph) if group.text)
+    return [(op(text=text), times) for text, times in counts.items()]
+
+
+def capture(path: str | os.PathLike[str], function: Callable[..., Any], *arguments: Any) -> Capture:
+    """Writes them to a request file, for `loopwright tune --suite` and `lock`."""
+    request = Capture(path)
+    request.ops = [task for task, _ in tasks(function, *arguments)]
+    request.write()
+    return request
+
+
+def optimize(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """The same function, with a kernel for each part that was tuned for exactly what it is; XLA has
+    the rest. `options` as Op.kernel has them; `on_miss="nearest"` or `"default"` takes more. It is
+    looked at once for each set of shapes, when it is traced: put `jax.jit` around it."""
+    options.setdefault("on_miss", "error")
+    plans: dict[Any, _Plan] = {}
+
+    @wraps(function)
+    def optimized(*arguments: Any) -> Any:
+        leaves, structure = jax.tree.flatten(arguments)
+        leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
+        key = (structure, *((leaf.shape, str(leaf.dtype)) for leaf in leaves))
+        if key not in plans:
+            shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+            plans[key] = _Plan(*trace(_flat(function, structure), *shapes), options)
+        return plans[key](leaves)
+    return optimized
+
+
+class _Plan:
+    """The groups of one set of shapes, each with its kernel or without."""
+
+    def __init__(self, graph: Graph, structure: Any, options: dict[str, Any]):
+        self.graph, self.structure = graph, structure
+        self.steps = [(group, _kernel_of(group, options)) for group in partition(graph)]
+        hits = sum(kernel is not None for _, kernel in self.steps)
+        _log.info("%d of %d tasks have kernels", hits, sum(bool(g.text) for g, _ in self.steps))
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        known: dict[Value, Any] = dict(zip(self.graph.inputs, leaves))
+        known.update(self.graph.constants)
+        for group, kernel in self.steps:
+            if kernel is None:
+                evaluate(group.nodes, known)
+                continue
+            results = kernel(*(known[value] for value in group.inputs))
+            known.update(zip(group.outputs, [results] if len(group.outputs) == 1 else results))
+        flat = [known[v] if v.literal is None else v.literal for v in self.graph.outputs]
+        return jax.tree.unflatten(self.structure, flat)
+
+
+def _kernel_of(group: Group, options: dict[str, Any]) -> JaxKernel | None:
+    if not group.text:
+        return None
+
+    def reference(*inputs: Any) -> Any:
+        known = dict(zip(group.inputs, inputs))
+        evaluate(group.nodes, known)
+        results = tuple(known[value] for value in group.outputs)
+        return results[0] if len(results) == 1 else results
+    try:
+        return JaxKernel(op(text=group.text).kernel(**options), reference)
+    except NotTuned:
+        return None
+    except BadRequest as error:            # the language refuses what the translator has written
+        _log.warning("%s is left to XLA: %s", group.name, error)
+        return None
+
+
+def _flat(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    return lambda *leaves: function(*jax.tree.unflatten(structure, leaves))

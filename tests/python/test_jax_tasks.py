@@ -1,0 +1,166 @@
+"""JAX functions whose parts become ops: their texts, their values, and the way back."""
+import json
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+def arrays(*shapes, dtype=np.float32):
+    generator = np.random.default_rng(len(shapes))
+    return [jnp.asarray(generator.uniform(-1, 1, shape).astype(dtype)) for shape in shapes]
+
+
+def mlp(x, w1, b1, w2, b2):
+    return jax.nn.softmax(jax.nn.relu(x @ w1 + b1) @ w2 + b2)
+
+
+def layer_norm(x, g, b):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred ** 2).mean(-1, keepdims=True) + 1e-5) * g + b
+
+
+def attention(x, wq, wk, wv):
+    batch, steps, width = x.shape
+    q, k, v = ((x @ w).reshape(batch, steps, 4, width // 4).transpose(0, 2, 1, 3)
+               for w in (wq, wk, wv))
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) / np.sqrt(width // 4)
+    mixed = jax.nn.softmax(scores) @ v
+    return mixed.transpose(0, 2, 1, 3).reshape(batch, steps, width)
+
+
+def conv_nhwc(x, f, b):
+    y = jax.lax.conv_general_dilated(x, f, (2, 2), "SAME",
+                                     dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return jax.nn.gelu(y + b)
+
+
+def conv_nchw(x, f):
+    return jax.nn.silu(jax.lax.conv_general_dilated(
+        x, f, (1, 1), [(1, 1), (0, 2)], rhs_dilation=(2, 1), feature_group_count=2))
+
+
+def residual(x, w):
+    y = jnp.tanh(x @ w)
+    return jnp.where(y > 0.5, y, x * 2) + jnp.clip(y, -0.1, 0.1), y.sum(0)
+
+
+def indices(x):
+    y = jnp.exp(x[1:7:2, 3:]).reshape(-1, 3)
+    return jnp.log1p(jnp.abs(y.T.reshape(3, 2, -1) - 1)) * jnp.sqrt(jnp.square(y.max()))
+
+
+def through_both(x, w):
+    """What joins a group must not be read on a way out of it and back."""
+    y = x @ w
+    z = jnp.cumsum(y, 0)
+    return y * 2 + z
+
+
+MODELS = {
+    "mlp": (mlp, [(8, 32), (32, 48), (48,), (48, 10), (10,)], 3),
+    "layer_norm": (layer_norm, [(6, 40), (40,), (40,)], 1),
+    "attention": (attention, [(2, 6, 16), (16, 16), (16, 16), (16, 16)], 6),
+    "conv_nhwc": (conv_nhwc, [(1, 9, 9, 4), (3, 3, 4, 8), (8,)], 1),
+    "conv_nchw": (conv_nchw, [(1, 4, 9, 9), (6, 2, 3, 3)], 1),
+    "residual": (residual, [(12, 12), (12, 12)], 2),
+    "indices": (indices, [(9, 9)], 1),
+    "through_both": (through_both, [(5, 7), (7, 7)], 1),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_the_function(name, no_db):
+    function, shapes, kernels = MODELS[name]
+    inputs = arrays(*shapes)
+    optimized = lw.jax.optimize(function, db=no_db, threads=1, on_miss="default")
+    want = function(*inputs)
+    got = jax.jit(optimized)(*inputs)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want)):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert np.allclose(one, other, rtol=2e-5, atol=2e-5)
+    assert str(jax.make_jaxpr(optimized)(*inputs)).count("target_name=loopwright_run") == kernels
+
+
+def test_a_task_is_what_one_would_write():
+    x, w, b = arrays((8, 32), (32, 48), (48,))
+    ((op, times),) = lw.jax.tasks(lambda x, w, b: jax.nn.relu(x @ w + b), x, w, b)
+    assert times == 1
+    assert op.id == lw.op("dense_relu", M=8, N=48, K=32, const=()).id
+
+
+def test_equal_tasks_are_one():
+    x, *weights = arrays(*[(16, 16)] * 4)
+    ((_, times),) = lw.jax.tasks(
+        lambda x, weights: [x := jnp.tanh(x @ w) for w in weights][-1], x, weights)
+    assert times == 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_types(dtype, no_db):
+    x, w = (a.astype(dtype) for a in arrays((8, 16), (16, 8)))
+    function = jax.jit(lambda x, w: jax.nn.relu(x @ w).sum(0))
+    optimized = lw.jax.optimize(function, db=no_db, threads=1, on_miss="default")
+    got = optimized(x, w)
+    assert got.dtype == dtype
+    assert np.allclose(got.astype(np.float32), function(x, w).astype(np.float32), rtol=0.05,
+                       atol=0.05)
+
+
+def test_integers(no_db):
+    x = jnp.asarray(np.random.default_rng(0).integers(-9, 9, (8, 16)), jnp.int8)
+
+    def function(x):
+        return jax.lax.dot_general(x, x, (((1,), (1,)), ((), ())),
+                                   preferred_element_type=jnp.int32) // 2 + 1
+    optimized = lw.jax.optimize(function, db=no_db, threads=1, on_miss="default")
+    assert np.array_equal(optimized(x), function(x))
+
+
+def test_gradients_are_jaxs(no_db):
+    inputs = arrays(*MODELS["mlp"][1])
+    optimized = lw.jax.optimize(mlp, db=no_db, threads=1, on_miss="default")
+    for got, want in zip(*(jax.grad(lambda *a, f=f: (f(*a) ** 2).sum(), (0, 1, 3))(*inputs)
+                           for f in (optimized, mlp))):
+        assert np.allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_constants_are_inputs(no_db):
+    (x,), (w,) = arrays((4, 8)), arrays((8, 8))
+    optimized = lw.jax.optimize(lambda x: jnp.tanh(x @ w), db=no_db, threads=1, on_miss="default")
+    assert np.allclose(optimized(x), jnp.tanh(x @ w), atol=1e-5)
+
+
+def test_what_has_no_words_is_xlas(no_db):
+    (x,) = arrays((6, 6))
+
+    def function(x):
+        return jnp.sort(x), x.T, jnp.array(2.0), jax.lax.fori_loop(0, 3, lambda i, y: y * 2, x)
+    optimized = lw.jax.optimize(function, db=no_db, threads=1, on_miss="default")
+    assert lw.jax.tasks(function, x) == []
+    for got, want in zip(optimized(x), function(x)):
+        assert np.array_equal(got, want)
+
+
+def test_captured_tuned_and_hit_again(tmp_path):
+    shapes = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in MODELS["mlp"][1]]
+    request = tmp_path / "request.json"
+    captured = lw.jax.capture(request, mlp, *shapes)
+    programs = [w["program"] for w in json.loads(request.read_text())["workloads"]]
+    assert len(programs) == len(captured.ops) == 3
+    assert [text.split("(")[0] for text in programs][0] == "op dot_general_add_max"
+
+    db = tmp_path / "lw.db"
+    inputs = arrays(*MODELS["mlp"][1])
+    untuned = lw.jax.optimize(mlp, db=db, threads=1)
+    assert "loopwright_run" not in str(jax.make_jaxpr(untuned)(*inputs))
+    for op in captured.ops:
+        lw.tune(op, trials=1, seconds=20, threads=1, db=db)
+    tuned = lw.jax.optimize(mlp, db=db, threads=1)
+    assert str(jax.make_jaxpr(tuned)(*inputs)).count("target_name=loopwright_run") == 3
+    assert np.allclose(tuned(*inputs), mlp(*inputs), atol=1e-5)
