@@ -1,5 +1,6 @@
 """What a call takes, gives and refuses."""
 import array
+import ctypes
 
 import numpy as np
 import pytest
@@ -169,6 +170,45 @@ def test_takes_buffers_and_dlpack(untuned):
         assert "is f32[3], the kernel takes f32[6]" in refused(add, Exporter(x[:3], versions), x)
         assert "its strides are [2] elements" in refused(
             add, Exporter(np.zeros(12, np.float32)[::2], versions), x)
+
+
+def test_takes_tensors_by_dlpacks_table_of_functions(untuned):
+    """As torch and others lend theirs, without a capsule for each; here the table is Python's."""
+    class DlTensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2),
+                    ("rank", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                    ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
+                    ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DlTensor))
+    def lend(lender, out):
+        array = lender.array
+        lender.shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+        out[0] = DlTensor(data=array.ctypes.data - 8, device=(lender.device, 0), rank=array.ndim,
+                          code=2, bits=8 * array.itemsize, lanes=1, byte_offset=8,
+                          shape=ctypes.addressof(lender.shape))
+        return 0
+
+    table = (ctypes.c_void_p * 7)()        # version, previous, four functions, of which `lend`
+    ctypes.memmove(table, (ctypes.c_uint32 * 2)(1, 3), 8)
+    table[5] = ctypes.cast(lend, ctypes.c_void_p)
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype = ctypes.py_object
+    capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+    class Lender:
+        __dlpack_c_exchange_api__ = capsule(ctypes.addressof(table), b"dlpack_exchange_api", None)
+
+        def __init__(self, array, device=1):
+            self.array, self.device = array, device
+
+    add = untuned("add", N=6)
+    x, y = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    add(Lender(x), Lender(x), out=Lender(y))
+    assert np.array_equal(y, 2 * x)
+    assert "A is f64[6], the kernel takes f32[6]" in refused(add, Lender(x.astype(np.float64)), x)
+    assert "B is f32[2, 3], the kernel takes" in refused(add, x, Lender(x.reshape(2, 3)))
+    assert "B is on a device of DLPack's type 2" in refused(add, x, Lender(x, device=2))
 
 
 def test_broken_dlpack_is_an_error(untuned):

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _kernel
-from .errors import BadRequest
+from .errors import BadRequest, EnvironmentFailed
 
 if TYPE_CHECKING:
     from .ops import Arg, Op
@@ -94,15 +94,19 @@ class Kernel(_kernel.Kernel):
                                     "--threads", str(self.threads)])
         return str(document["text"])
 
-    def export(self, folder: str | os.PathLike[str]) -> list[str]:
+    def export(self, folder: str | os.PathLike[str], *, tvm_ffi: bool = False) -> list[str]:
         """Copies what it was exported as into `folder`: for C the object and header, for Python the
-        library, and NAME.json."""
+        library, and NAME.json. `tvm_ffi`: also NAME_tvm_ffi.so, whose NAME(inputs..., results...)
+        tvm_ffi.load_module() gives to torch, JAX, TVM and Rust; made by the C compiler, $CC or cc."""
         import shutil
 
         os.makedirs(folder, exist_ok=True)
         own, name = os.path.split(os.path.splitext(self.path)[0])
-        return [shutil.copy2(os.path.join(own, file), os.path.join(folder, file))
-                for file in sorted(os.listdir(own or ".")) if file.startswith(name + ".")]
+        files = [shutil.copy2(os.path.join(own, file), os.path.join(folder, file))
+                 for file in sorted(os.listdir(own or ".")) if file.startswith(name + ".")]
+        if tvm_ffi:
+            files.append(_link_tvm_ffi(os.path.join(folder, name), self.name))
+        return [os.fspath(file) for file in files]
 
     def bench(self, *inputs: Any, seconds: float = 0.2) -> Timing:
         """How long a call takes here and now, beside whatever else runs."""
@@ -141,3 +145,21 @@ def load_library(path: str, info: dict[str, Any] | None = None) -> Kernel:
     kernel.info = json.loads(kernel._facts) if info is None else info
     kernel.op = None
     return kernel
+
+
+def _link_tvm_ffi(base: str, entry: str) -> str:
+    """BASE_tvm_ffi.so of BASE.o."""
+    import subprocess
+
+    own = os.path.dirname(__file__)
+    library = base + "_tvm_ffi.so"
+    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O2", f"-DNAME={entry}",
+               f"-I{own}/include", "-Wl,-Bsymbolic", f"-Wl,--defsym=loopwright_kernel={entry}_kernel",
+               "-o", library, os.path.join(own, "tvm_ffi.c"), base + ".o"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except OSError as error:
+        raise EnvironmentFailed(f"no C compiler for {library}: {error}") from error
+    except subprocess.CalledProcessError as error:
+        raise EnvironmentFailed(f"{command[0]} cannot make {library}: {error.stderr}") from error
+    return library
