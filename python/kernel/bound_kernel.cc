@@ -1,10 +1,10 @@
-#include "bound_kernel.h"
+#include "python/kernel/bound_kernel.h"
 
 #include <cstdlib>
 #include <string>
 #include <utility>
 
-#include "gil.h"
+#include "python/kernel/gil.h"
 
 namespace lw::python {
 namespace {

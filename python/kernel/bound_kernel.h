@@ -2,13 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
-#include "python.h"
+#include "python/kernel/python.h"
+#include "python/kernel/tensor.h"
 #include "src/runtime/instance.h"
 #include "src/runtime/workspaces.h"
-#include "tensor.h"
 
 namespace lw::python {
 

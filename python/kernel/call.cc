@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "bound_kernel.h"
-#include "gil.h"
+#include "python/kernel/bound_kernel.h"
+#include "python/kernel/gil.h"
 
 namespace lw::python {
 namespace {

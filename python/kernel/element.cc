@@ -1,4 +1,4 @@
-#include "element.h"
+#include "python/kernel/element.h"
 
 #include <bit>
 

@@ -1,10 +1,11 @@
 // The types of elements: their names in the language, in buffers and in DLPack.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "dlpack.h"
+#include "python/kernel/dlpack.h"
 
 namespace lw::python {
 

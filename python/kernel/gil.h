@@ -4,7 +4,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-#include "python.h"
+#include "python/kernel/python.h"
 
 namespace lw::python {
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "bound_kernel.h"
-#include "gil.h"
+#include "python/kernel/bound_kernel.h"
+#include "python/kernel/gil.h"
 #include "src/runtime/kernel_library.h"
 #include "src/runtime/process_pool.h"
 

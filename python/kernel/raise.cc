@@ -1,4 +1,4 @@
-#include "python.h"
+#include "python/kernel/python.h"
 
 namespace lw::python {
 

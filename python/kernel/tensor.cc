@@ -1,4 +1,4 @@
-#include "tensor.h"
+#include "python/kernel/tensor.h"
 
 #include <string>
 

@@ -1,9 +1,11 @@
 // A Python object's memory for the time of a call.
 #pragma once
 
-#include "element.h"
+#include <string>
+
 #include "loopwright/context.h"
-#include "python.h"
+#include "python/kernel/element.h"
+#include "python/kernel/python.h"
 
 namespace lw::python {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "registry.h"
+#include "python/xla/registry.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace lw::xla {

@@ -1,4 +1,4 @@
-#include "registry.h"
+#include "python/xla/registry.h"
 
 #include <cstdio>
 #include <functional>

@@ -67,7 +67,7 @@ const std::vector<std::string> kStory = {
     "src/client/grpc/", "src/embedded/", "src/embedded/remote/",
     "src/cli/", "src/cli/service/", "src/cli/db/", "src/cli/report/", "src/cli/model/",
     "src/cli/remote/", "src/cli/local/",
-    "bench/plain/", "bench/", "bench/service/", "bench/npu/"};
+    "python/kernel/", "python/xla/", "bench/plain/", "bench/", "bench/service/", "bench/npu/"};
 
 // Search sees building and measuring only through src/search/measurer.h, which the order implies:
 // both stand below it.
@@ -97,7 +97,7 @@ int layer(const std::string& named) {
 std::vector<fs::path> sources() {
   std::vector<fs::path> files;
   for (const char* folder : {"include", "proto", "src", "schedules", "cost_model", "tuner_db",
-                             "bench", "tests", "fuzz"}) {
+                             "bench", "tests", "fuzz", "python"}) {
     const fs::path root = fs::path(LW_SOURCE_DIR) / folder;
     if (!fs::is_directory(root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {

@@ -137,6 +137,30 @@ def test_looks_up_databases_and_snapshots(tuned_db, tmp_path):
         lw.Client(snapshot=damaged).lookup(op, threads=1)
 
 
+def test_asks_a_service(tuned_db, tmp_path):
+    db, op, tuned, _ = tuned_db
+    address = f"unix:{tmp_path / 'socket'}"
+    service = subprocess.Popen([executable(), "serve", "--listen", address, "--http", "", "--db",
+                                str(db)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
+    try:
+        assert service.stdout.readline().startswith("serving")
+        client = lw.Client(address)
+        answer = client.lookup(op, threads=1)
+        assert answer.outcome == "exact" and answer.trace == tuned.trace
+        assert answer.time_us == pytest.approx(tuned.best_us)
+        near = lw.op("matmul", M=60, N=64, K=64)
+        assert client.lookup(near, threads=1).outcome == "nearest-shape"
+        with pytest.raises(lw.NotTuned) as missed:
+            client.lookup(near, threads=1, frozen=True)
+        assert missed.value.request["workloads"][0]["words"] == "matmul M=60 N=64 K=64"
+    finally:
+        service.terminate()
+        service.wait(30)
+    with pytest.raises(lw.EnvironmentFailed):
+        client.lookup(op, threads=1)
+
+
 def test_captures_what_was_missed(tuned_db, tmp_path):
     db, op, _, _ = tuned_db
     request = tmp_path / "request.json"

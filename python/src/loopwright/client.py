@@ -71,10 +71,10 @@ class Client:
 
 
 def _answer(op: Op, document: dict[str, Any]) -> Answer:
-    if "answers" in document:
-        document = document["answers"][0]
-    record = document.get("record")
-    time_us = document.get("time_us")
-    if isinstance(record, dict):
-        time_us = record.get("time_us", time_us)
-    return Answer(op, document["outcome"], document["trace"], time_us, document)
+    """Of what `best`, `lookup` or an export says."""
+    if "results" in document:
+        document = document["results"][0]
+    record = document.get("record", document.get("measurement", document))
+    time_us = record.get("time_us") if isinstance(record, dict) else None
+    outcome = document["outcome"].removeprefix("LOOKUP_OUTCOME_").lower().replace("_", "-")
+    return Answer(op, outcome, document["trace"], time_us or None, document)
