@@ -28,7 +28,7 @@ def tuned_db(tmp_path_factory):
     db = tmp_path_factory.mktemp("tuned") / "lw.db"
     lines = []
     op = lw.op("matmul", M=64, N=64, K=64)
-    tuned = lw.tune(op, seconds=20, trials=8, threads=1, db=db, seed=3, on_line=lines.append)
+    tuned = lw.tune(op, seconds=20, trials=8, threads=1, db=db, seed=3, progress=lines.append)
     return db, op, tuned, lines
 
 
@@ -219,6 +219,12 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path):
     output, errors = child.communicate(timeout=30)
     assert output == "end True True True\n", errors
     assert time.monotonic() - start < 10
+
+
+def test_progress_is_a_line(capfd, tmp_path):
+    lw.tune(lw.op("relu", N=64), trials=2, seconds=20, threads=1, db=tmp_path / "lw.db",
+            progress=True)
+    assert "trials, the last" in capfd.readouterr().err
 
 
 def test_progress_is_logged(tuned_db, caplog, tmp_path):

@@ -1,4 +1,6 @@
-from typing import Any, Self
+from typing import Any
+
+from typing_extensions import Self
 
 ABI: int
 

@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -46,21 +49,23 @@ class Tuned:
 def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
          threads: int | None = None, db: str | os.PathLike[str] | None = None,
          target: str | None = None, seed: int | None = None,
-         on_line: Callable[[str], None] | None = None) -> Tuned:
+         progress: bool | Callable[[str], None] = False) -> Tuned:
     """Searches, measures, verifies, and stores all of it in `db` ($LOOPWRIGHT_DB, else
     loopwright.db). Whichever of `seconds` and `trials` is over first ends it.
 
     Ctrl-C ends it too: what was measured is stored, and the best so far is returned with
-    `interrupted` set. `on_line` is given a line of each trial, which is logged besides. NotValid:
-    nothing that was measured passed its check.
+    `interrupted` set. `progress`: a bar of tqdm's, or a line on stderr where that is not installed; or
+    a function, which is given a line of text for each trial. NotValid: nothing that was measured
+    passed its check.
     """
     options = lookup_options(db, None, threads, target)
     for flag, value in (("--seconds", seconds), ("--trials", trials), ("--seed", seed)):
         if value is not None:
             options += [flag, str(value)]
-    if on_line is not None:
-        options.append("-v")
-    document = program.run(["tune", *op.options, *options], on_line, stoppable=True)
+    with _listener(progress, trials) as on_line:
+        if on_line is not None:
+            options.append("-v")           # a line for each trial, not one in three seconds
+        document = program.run(["tune", *op.options, *options], on_line, stoppable=True)
     best = document.get("best")
     if best is None:
         if document.get("interrupted"):
@@ -74,3 +79,38 @@ def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
                  curve=[(wall, count, us) for wall, count, us in document["curve"]],
                  interrupted=document["interrupted"], warnings=document["warnings"],
                  document=document)
+
+
+@contextmanager
+def _listener(progress: bool | Callable[[str], None],
+              trials: int | None) -> Iterator[Callable[[str], None] | None]:
+    if not isinstance(progress, bool):
+        yield progress
+        return
+    if not progress:
+        yield None
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        yield _on_stderr
+        sys.stderr.write("\n")
+        return
+    with tqdm(total=trials, unit=" trials") as bar:
+        def show(line: str) -> None:
+            stored = _STORED.match(line)
+            if stored is not None:
+                bar.update()
+                bar.set_postfix_str(f"{stored[2]} us")
+        yield show
+
+
+# What the program says of a trial: its number, its verdict and its time.
+_STORED = re.compile(r"stored (\d+) +\w+ +([\d.]+) us")
+
+
+def _on_stderr(line: str) -> None:
+    stored = _STORED.match(line)
+    if stored is not None:
+        sys.stderr.write(f"\r{stored[1]} trials, the last {stored[2]} us\x1b[K")
+        sys.stderr.flush()
