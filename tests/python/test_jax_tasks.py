@@ -9,6 +9,9 @@ import loopwright as lw
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
+from loopwright.frontends.graph import trace        # noqa: E402  (both need JAX)
+from loopwright.frontends.groups import partition   # noqa: E402
+
 
 def arrays(*shapes, dtype=np.float32):
     generator = np.random.default_rng(len(shapes))
@@ -85,6 +88,49 @@ def test_equals_the_function(name, no_db):
         assert one.shape == other.shape and one.dtype == other.dtype
         assert np.allclose(one, other, rtol=2e-5, atol=2e-5)
     assert str(jax.make_jaxpr(optimized)(*inputs)).count("target_name=loopwright_run") == kernels
+
+
+def bert_layer(x, w, wo, w1, b1, w2, b2, g, b):
+    mixed = layer_norm(x + attention(x, *w) @ wo, g, b)
+    return layer_norm(mixed + jax.nn.gelu(mixed @ w1 + b1) @ w2 + b2, g, b)
+
+
+def convolved(x, f, stride=1, groups=1):
+    return jax.lax.conv_general_dilated(x, f, (stride, stride), "SAME", feature_group_count=groups,
+                                        dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def residual_block(x, f1, s1, f2, s2, f3):
+    """Batch normalization folded into scales; the last pixel-wise convolution is the shortcut's."""
+    y = jax.nn.relu(convolved(x, f1, 2) * s1[0] + s1[1])
+    return jax.nn.relu(convolved(y, f2) * s2[0] + s2[1] + convolved(x, f3, 2))
+
+
+def separable_block(x, depthwise, s1, pointwise, s2):
+    y = jax.nn.relu6(convolved(x, depthwise, groups=x.shape[-1]) * s1[0] + s1[1])
+    return jax.nn.relu6(convolved(y, pointwise) * s2[0] + s2[1]).mean((1, 2))
+
+
+BLOCKS = {
+    "bert": (bert_layer, [(2, 6, 16), [(16, 16)] * 3, (16, 16), (16, 64), (64,), (64, 16), (16,),
+                          (16,), (16,)]),
+    "resnet": (residual_block, [(1, 8, 8, 4), (3, 3, 4, 8), (2, 8), (3, 3, 8, 8), (2, 8),
+                                (1, 1, 4, 8)]),
+    "mobilenet": (separable_block, [(1, 8, 8, 6), (3, 3, 1, 6), (2, 6), (1, 1, 6, 10), (2, 10)]),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_all_products_of_models_are_in_tasks(name, no_db):
+    function, shapes = BLOCKS[name]
+    inputs = [arrays(*one) if isinstance(one, list) else arrays(one)[0] for one in shapes]
+    flat = jax.tree.leaves(inputs)
+    structure = jax.tree.structure(inputs)
+    graph, _ = trace(lambda *leaves: function(*jax.tree.unflatten(structure, leaves)), *flat)
+    left = [node.name for group in partition(graph) if not group.text for node in group.nodes]
+    assert not {"dot_general", "conv_general_dilated", "reduce_sum", "reduce_max"} & set(left), left
+    optimized = lw.jax.optimize(function, db=no_db, threads=1, on_miss="default")
+    assert np.allclose(optimized(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
 
 
 def test_a_task_is_what_one_would_write():

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Models in JAX with kernels in place of what was tuned (lw.jax.optimize) against XLA's own code for the
+same function, weights as arguments, one thread each, interleaved; medians of rounds.
+
+    python bench/python/jax_models.py --seconds 10 [--db lw.db] [MODEL...]
+"""
+import argparse
+import os
+import statistics
+import time
+
+# Before JAX is read: one thread, as the kernels have.
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false " + os.environ.get("XLA_FLAGS", "")
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+import loopwright as lw  # noqa: E402
+
+ROUNDS = 21
+
+
+def mlp(x, w1, b1, w2, b2):
+    return jax.nn.softmax(jax.nn.relu(x @ w1 + b1) @ w2 + b2)
+
+
+def layer_norm(x, g, b):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred ** 2).mean(-1, keepdims=True) + 1e-5) * g + b
+
+
+def attention(x, wq, wk, wv, wo):
+    steps, width = x.shape
+    q, k, v = ((x @ w).reshape(steps, 12, width // 12).transpose(1, 0, 2) for w in (wq, wk, wv))
+    mixed = jax.nn.softmax(jnp.einsum("hqd,hkd->hqk", q, k) / np.sqrt(width // 12)) @ v
+    return mixed.transpose(1, 0, 2).reshape(steps, width) @ wo
+
+
+def residual(x, f1, s1, f2, s2):
+    def convolved(x, f):
+        return jax.lax.conv_general_dilated(x, f, (1, 1), "SAME",
+                                            dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    y = jax.nn.relu(convolved(x, f1) * s1[0] + s1[1])
+    return jax.nn.relu(convolved(y, f2) * s2[0] + s2[1] + x)
+
+
+MODELS = {
+    "mlp": (mlp, [(64, 768), (768, 3072), (3072,), (3072, 768), (768,)]),
+    "layer_norm": (layer_norm, [(512, 768), (768,), (768,)]),
+    "attention": (attention, [(128, 768)] + [(768, 768)] * 4),
+    "residual": (residual, [(1, 28, 28, 128), (3, 3, 128, 128), (2, 128), (3, 3, 128, 128),
+                            (2, 128)]),
+}
+
+
+def microseconds(function, inputs):
+    start = time.perf_counter()
+    function(*inputs).block_until_ready()
+    return (time.perf_counter() - start) * 1e6
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--seconds", type=float, default=10, help="of tuning, a task")
+    parser.add_argument("--db", default="jax_models.db")
+    options = parser.parse_args()
+    ratios = []
+    for name in options.models:
+        function, shapes = MODELS[name]
+        generator = np.random.default_rng(0)
+        inputs = [jnp.asarray(generator.uniform(-.1, .1, shape), jnp.float32) for shape in shapes]
+        for op, _ in lw.jax.tasks(function, *inputs):
+            lw.tune(op, seconds=options.seconds, threads=1, db=options.db)
+        ours = jax.jit(lw.jax.optimize(function, db=options.db, threads=1))
+        theirs = jax.jit(function)
+        assert np.allclose(ours(*inputs), theirs(*inputs), rtol=1e-3, atol=1e-4)
+        pairs = [(microseconds(ours, inputs), microseconds(theirs, inputs)) for _ in range(ROUNDS)]
+        mine, xla = (statistics.median(side) for side in zip(*pairs))
+        ratios.append(xla / mine)
+        print(f"{name:12} {mine:10.1f} us, XLA {xla:10.1f} us: {xla / mine:.2f} x", flush=True)
+    print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x")
+
+
+if __name__ == "__main__":
+    main()
