@@ -32,7 +32,7 @@ const std::vector<std::string> kStory = {
     "schedules/", "schedules/npu/", "schedules/space/", "schedules/steps/", "schedules/steps/npu/",
     "schedules/steps/simt/",
     "schedules/rules/", "schedules/rules/npu/", "schedules/rules/simt/",
-    "src/kernel/", "src/lower/", "src/lower/values/", "src/lower/tiles/", "src/lower/cpu/",
+    "src/export/", "src/kernel/", "src/lower/", "src/lower/values/", "src/lower/tiles/", "src/lower/cpu/",
     "src/lower/npu/", "src/lower/simt/",
     "cost_model/", "cost_model/cpu/", "cost_model/npu/", "cost_model/simt/", "cost_model/forest/",
     "cost_model/trees/",

@@ -1,6 +1,7 @@
 #include "src/api/task.h"
 #include "src/build/build.h"
 #include "src/cli/commands.h"
+#include "src/export/nest_json.h"
 #include "src/expr/language/text.h"
 
 namespace lw {
@@ -13,8 +14,14 @@ struct ShowOptions {
   std::string stage = "nest", trace_file;
 };
 
-absl::StatusOr<std::string> stage_text(const ShowOptions& options, const Task& task) {
-  if (options.stage == "expr") return print(*task.program());
+// What is shown, and in JSON also the facts of a nest.
+struct Shown {
+  std::string text;
+  Json nest;                               // null: another stage
+};
+
+absl::StatusOr<Shown> show_stage(const ShowOptions& options, const Task& task) {
+  if (options.stage == "expr") return Shown{print(*task.program())};
   Choice choice;
   if (options.trace_file.empty()) {
     ASSIGN_OR_RETURN(choice, choose_and_say(task, options.database, options.output));
@@ -27,18 +34,22 @@ absl::StatusOr<std::string> stage_text(const ShowOptions& options, const Task& t
     }
     choice = *std::move(chosen);
   }
-  if (options.stage == "trace") return choice.trace;
-  if (options.stage == "nest") return print(*choice.nest);
-  if (options.stage == "kernel") return print(*choice.kernel);
-  return task.backend().text(*choice.kernel, *task.target(), options.stage);
+  if (options.stage == "trace") return Shown{choice.trace};
+  if (options.stage == "nest") return Shown{print(*choice.nest), nest_json(*choice.nest)};
+  if (options.stage == "kernel") return Shown{print(*choice.kernel)};
+  ASSIGN_OR_RETURN(std::string text,
+                   task.backend().text(*choice.kernel, *task.target(), options.stage));
+  return Shown{std::move(text)};
 }
 
 absl::StatusOr<int> run_show(const ShowOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
-  ASSIGN_OR_RETURN(std::string text, stage_text(options, task));
+  ASSIGN_OR_RETURN(Shown shown, show_stage(options, task));
+  std::string& text = shown.text;
   if (text.empty() || text.back() != '\n') text += '\n';
-  emit(options.output, {{"stage", options.stage}, {"text", text}},
-       {{"stage", "text"}, {{options.stage, text}}, {}}, text);
+  Json document = {{"stage", options.stage}, {"text", text}};
+  if (!shown.nest.is_null()) document["nest"] = std::move(shown.nest);
+  emit(options.output, document, {{"stage", "text"}, {{options.stage, text}}, {}}, text);
   return kDone;
 }
 
