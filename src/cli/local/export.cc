@@ -6,6 +6,7 @@
 #include "src/api/task.h"
 #include "src/api/words.h"
 #include "src/cli/commands.h"
+#include "src/cli/export_mlir.h"
 #include "src/cli/service/withdrawn.h"
 #include "src/client/lock.h"
 
@@ -18,8 +19,8 @@ struct ExportFlags {
   WithdrawnFlags withdrawn;
   Output output;
   std::string folder, locked, lock, entry, depfile;
-  std::string on_miss = "nearest";
-  bool shared = false, beyond_lock = false;
+  std::string on_miss = "nearest", emit = "kernel";
+  bool shared = false, beyond_lock = false, exact = false;
   std::vector<std::string> with;
 
   ExportOptions of_kernel() const { return {entry, shared, !with.empty()}; }
@@ -105,6 +106,12 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
   DatabaseFlags database = options.database;
   database.frozen = database.frozen || options.on_miss == "error";
   database.only_own = options.on_miss == "default";
+  if (options.emit == "mlir") {            // nothing of ours runs: no check is needed
+    ASSIGN_OR_RETURN(const Choice choice, choose_and_say(task, database, options.output));
+    ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                     export_mlir(task, choice, options.folder, options.exact));
+    return print(options, task, files, choice.outcome);
+  }
   ASSIGN_OR_RETURN(const Choice choice, choose_to_run(task, database, options.output));
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    environment(export_kernel(task, choice, options.folder,
@@ -141,6 +148,11 @@ Action declare_export(CliArguments app) {
       .one_of({"tvm-ffi"});
   app.add_option("--depfile", options->depfile,
                  "write there, for Make and Ninja, which files the result depends on");
+  app.add_option("--emit", options->emit,
+                 "kernel: for C; mlir: linalg operations and a transform script for MLIR 19")
+      .capture_default_str().one_of({"kernel", "mlir"});
+  app.add_flag("--exact", options->exact,
+               "with --emit mlir: exit 2 where the script would not keep all of the schedule");
   app.add_option("-o,--output", options->folder, "folder to write to").required();
   return [options] { return run_export(*options); };
 }

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Makes kernel.o of the payload.mlir, schedule.mlir and prelude.mlir beside it, with stock MLIR and LLVM
+# 19. The object's functions take bare pointers, inputs then outputs, to row-major memory; it needs a
+# C library and, for exp and the like, -lm.
+#   lower.sh [--unscheduled] [--cpu NAME] [--keep]
+# --unscheduled: loops as the payload has them. --cpu: for which processor (default: this one).
+# --keep: what lies between the steps stays, as kernel.*.
+set -eu
+cpu=native keep= scheduled=1
+while [ $# -gt 0 ]; do
+  case $1 in
+    --unscheduled) scheduled= ;;
+    --cpu) cpu=$2; shift ;;
+    --keep) keep=1 ;;
+    *) echo "lower.sh: what is $1?" >&2; exit 1 ;;
+  esac
+  shift
+done
+cd "$(dirname "$0")"
+
+# 1. The schedule. A script that does not apply is an error here, never another kernel.
+if [ -n "$scheduled" ]; then
+  mlir-opt-19 payload.mlir -o kernel.scheduled.mlir \
+    --transform-preload-library=transform-library-paths=schedule.mlir,prelude.mlir \
+    --transform-interpreter
+else
+  cp payload.mlir kernel.scheduled.mlir
+fi
+# 2. Memory: results are written into the arguments, temporaries are allocated once, small ones on
+# the stack.
+mlir-opt-19 kernel.scheduled.mlir -o kernel.memory.mlir \
+  --eliminate-empty-tensors --empty-tensor-to-alloc-tensor \
+  --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" \
+  --canonicalize --cse --drop-equivalent-buffer-results \
+  --buffer-hoisting --buffer-loop-hoisting \
+  --promote-buffers-to-stack=max-alloc-size-in-bytes=16384 --buffer-deallocation-pipeline
+# 3. Loops, vectors and functions in LLVM's dialect; then LLVM.
+mlir-opt-19 kernel.memory.mlir -o kernel.llvm.mlir \
+  --convert-vector-to-scf="full-unroll target-rank=1" --convert-linalg-to-loops \
+  --fold-memref-alias-ops --lower-affine --canonicalize --cse --expand-strided-metadata \
+  --lower-affine --arith-expand --convert-scf-to-cf \
+  --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 --convert-vector-to-llvm \
+  --convert-math-to-llvm --convert-math-to-libm --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 \
+  --finalize-memref-to-llvm --convert-arith-to-llvm \
+  --convert-index-to-llvm --convert-cf-to-llvm --reconcile-unrealized-casts --canonicalize --cse
+mlir-translate-19 --mlir-to-llvmir kernel.llvm.mlir -o kernel.ll
+opt-19 -O3 -mcpu="$cpu" kernel.ll -o kernel.bc
+llc-19 -O3 -mcpu="$cpu" -filetype=obj -relocation-model=pic --fp-contract=fast kernel.bc -o kernel.o
+[ -n "$keep" ] || rm -f kernel.scheduled.mlir kernel.memory.mlir kernel.llvm.mlir kernel.ll kernel.bc

@@ -1,0 +1,216 @@
+#include "src/export/mlir.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "schedules/targets/family.h"
+#include "schedules/targets/target.h"
+#include "src/base/check.h"
+#include "src/base/message.h"
+#include "src/export/linalg.h"
+
+namespace lw {
+
+// Generated: the files of this folder that are passed on.
+const std::vector<std::pair<const char*, const char*>>& mlir_prelude_texts();
+const std::vector<std::pair<const char*, const char*>>& mlir_lower_texts();
+
+namespace {
+
+constexpr const char* kGradeWords[] = {"exact", "approximate", "lost", "refused"};
+
+std::string symbol_of(std::string_view name) {
+  std::string symbol;
+  for (char c : name) symbol += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (symbol.empty() || std::isdigit(static_cast<unsigned char>(symbol[0]))) symbol = "f_" + symbol;
+  return symbol;
+}
+
+// The worse of two, with its reason.
+Fidelity worse(const Fidelity& a, const Fidelity& b) { return b.grade > a.grade ? b : a; }
+
+Fidelity stage_copies(const Step&, const StageFidelity&) {
+  return {Grade::kLost, "operands are read where they lie, not packed"};
+}
+
+using Judge = Fidelity (*)(const Step& step, const StageFidelity& stage);
+
+// By kind of step; what is not here is exact.
+const std::map<std::string_view, Judge>& judges() {
+  static const std::map<std::string_view, Judge> all = {
+      {"split", [](const Step&, const StageFidelity& of) { return worse(of.loops, of.tails); }},
+      {"reorder", [](const Step&, const StageFidelity& of) { return of.loops; }},
+      {"fuse", [](const Step&, const StageFidelity& of) { return of.loops; }},
+      {"register_tile",
+       [](const Step&, const StageFidelity& of) {
+         return worse(worse(of.loops, of.tails), of.tile);
+       }},
+      {"unroll", [](const Step&, const StageFidelity& of) { return worse(of.loops, of.tile); }},
+      {"vectorize", [](const Step&, const StageFidelity& of) { return worse(of.loops, of.tile); }},
+      {"parallel", [](const Step&, const StageFidelity& of) { return of.parallel; }},
+      {"reverse_inline", [](const Step&, const StageFidelity& of) { return of.place; }},
+      {"compute_at", [](const Step&, const StageFidelity& of) { return of.place; }},
+      {"compute_with", [](const Step&, const StageFidelity& of) { return of.place; }},
+      {"stage", stage_copies},
+      {"prefetch",
+       [](const Step&, const StageFidelity&) {
+         return Fidelity{Grade::kLost, "nothing is fetched ahead"};
+       }},
+      {"slide",
+       [](const Step&, const StageFidelity&) {
+         return Fidelity{Grade::kLost, "each vector is loaded"};
+       }},
+      {"non_temporal",
+       [](const Step&, const StageFidelity&) {
+         return Fidelity{Grade::kLost, "stores go through the caches"};
+       }},
+      {"dot",
+       [](const Step&, const StageFidelity&) {
+         return Fidelity{Grade::kLost, "products of groups are LLVM's to find"};
+       }}};
+  return all;
+}
+
+// Steps that decided nothing: no copy, no prefetch, no parallel loop.
+bool decides_nothing(const Step& step) {
+  const std::string_view kind = step.kind->name;
+  const Decision& numbers = step.numbers;
+  if (kind == "stage") return !numbers.empty() && numbers[0] < 0;
+  if (kind == "prefetch" || kind == "slide" || kind == "non_temporal" || kind == "compute_at")
+    return !numbers.empty() && numbers[0] == 0;
+  return false;
+}
+
+std::vector<StepFidelity> fidelity_of(const Nest& nest, const Trace& trace, const Script& script) {
+  std::vector<StepFidelity> all;
+  for (const Step& step : trace) {
+    Fidelity fidelity;
+    const auto judge = judges().find(step.kind->name);
+    const std::string& name = step.names.empty() ? std::string() : step.names[0];
+    const int stage = find_stage(nest, name);
+    const auto known = script.stages.find(name);
+    if (decides_nothing(step)) {
+      fidelity = {};
+    } else if (stage >= 0 && nest.stages[stage].copy_of >= 0) {
+      fidelity = {Grade::kLost, "of a copy that is not made"};
+    } else if (judge != judges().end()) {
+      fidelity = judge->second(step, known == script.stages.end() ? StageFidelity() : known->second);
+    }
+    all.push_back({to_text(step), std::move(fidelity)});
+  }
+  return all;
+}
+
+MlirFunction refuse(MlirFunction function, const Trace& trace, std::string why) {
+  function.refused = why;
+  for (const Step& step : trace)
+    function.steps.push_back({to_text(step), {Grade::kRefused, why}});
+  return function;
+}
+
+// Of stages that compute something, in order: `operations`, or why one cannot be.
+absl::Status add_operations(const Nest& nest, std::vector<Operation>* operations) {
+  for (int s = 0; s < static_cast<int>(nest.stages.size()); ++s) {
+    const Stage& stage = nest.stages[s];
+    if (stage.copy_of >= 0 || stage.place == Place::kInlined) continue;
+    ASSIGN_OR_RETURN(Operation operation, make_operation(nest, s));
+    operations->push_back(std::move(operation));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+MlirFunction mlir_function(const Nest& nest, const Trace& trace, std::string_view name) {
+  MlirFunction function;
+  function.symbol = symbol_of(name);
+  if (!serves(*nest.target, "cpu"))
+    return refuse(function, trace, concat("schedules for ", nest.target->name, " are not for "
+                                          "processors' loops"));
+  std::vector<Operation> operations;
+  const absl::Status status = add_operations(nest, &operations);
+  if (!status.ok()) return refuse(function, trace, std::string(status.message()));
+  const absl::StatusOr<std::string> payload = linalg_function(nest, operations, function.symbol);
+  if (!payload.ok()) return refuse(function, trace, std::string(payload.status().message()));
+  const Script script = transform_script(nest, operations, function.symbol);
+  function.payload = *payload;
+  function.script = script.text;
+  function.steps = fidelity_of(nest, trace, script);
+  return function;
+}
+
+bool is_exact(const MlirFunction& function) {
+  return function.refused.empty() &&
+         std::all_of(function.steps.begin(), function.steps.end(), [](const StepFidelity& step) {
+           return step.fidelity.grade == Grade::kExact;
+         });
+}
+
+nlohmann::ordered_json mlir_report(const MlirFunction& function) {
+  using Json = nlohmann::ordered_json;
+  Json report = {{"schema", kMlirSchema}, {"mlir", kMlirVersion}, {"function", function.symbol}};
+  if (!function.refused.empty()) report["refused"] = function.refused;
+  Json coverage = Json::object(), steps = Json::array();
+  for (const char* word : kGradeWords) coverage[word] = 0;
+  for (const StepFidelity& step : function.steps) {
+    const char* word = kGradeWords[static_cast<int>(step.fidelity.grade)];
+    coverage[word] = coverage[word].get<int>() + 1;
+    Json json = {{"step", step.step}, {"class", word}};
+    if (!step.fidelity.why.empty()) json["why"] = step.fidelity.why;
+    steps.push_back(std::move(json));
+  }
+  report["coverage"] = std::move(coverage);
+  report["steps"] = std::move(steps);
+  return report;
+}
+
+std::string payload_module(const std::vector<MlirFunction>& functions) {
+  std::string text = concat("module attributes {loopwright.schema = ", kMlirSchema, "} {\n");
+  for (const MlirFunction& function : functions) text += function.payload;
+  return text + "}\n";
+}
+
+std::string schedule_module(const std::vector<MlirFunction>& functions) {
+  std::string text =
+      concat("module attributes {transform.with_named_sequence, loopwright.schema = ", kMlirSchema,
+             ", loopwright.mlir = \"", kMlirVersion, "\"} {\n");
+  for (const char* name : {"peel", "hoist"}) {
+    text += concat("transform.named_sequence private @loopwright_", name,
+                   "(%f: !transform.any_op {transform.readonly})\n");
+  }
+  text += "transform.named_sequence private @loopwright_vectorize"
+          "(%f: !transform.any_op {transform.consumed})\n";
+  for (const MlirFunction& function : functions) text += function.script;
+  text += "transform.named_sequence @__transform_main(%root: !transform.any_op "
+          "{transform.readonly}) {\n";
+  int next = 0;
+  for (const MlirFunction& function : functions) {
+    const auto match = [&] {
+      const std::string handle = concat("%f", next++);
+      text += concat("  ", handle, " = transform.structured.match ops{[\"func.func\"]} "
+                     "attributes{sym_name = \"", function.symbol,
+                     "\"} in %root : (!transform.any_op) -> !transform.any_op\n");
+      return handle;
+    };
+    const auto include = [&](const std::string& sequence, const std::string& handle) {
+      text += concat("  transform.include @", sequence, " failures(propagate) (", handle,
+                     ") : (!transform.any_op) -> ()\n");
+    };
+    const std::string whole = match();
+    include(function.symbol + "_schedule", whole);
+    include("loopwright_peel", whole);
+    include("loopwright_vectorize", whole);
+    const std::string rows = match();      // the other handle is gone
+    include(function.symbol + "_unroll", rows);
+    include("loopwright_hoist", rows);
+  }
+  return text + "  transform.yield\n}\n}\n";
+}
+
+std::string mlir_prelude() { return mlir_prelude_texts()[0].second; }
+std::string mlir_lower_script() { return mlir_lower_texts()[0].second; }
+
+}  // namespace lw

@@ -1,0 +1,48 @@
+// A stage as an operation over a box of points, in the terms of MLIR's linalg: every operand is read
+// at indices that are sums of multiples of the axes, from a tensor that holds just what is read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/nest.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+
+// What is read of a tensor through one map. Each of its dimensions is first made to begin where the
+// operation's first index is and to end at its last: elements are added, with `fill`, or cut off.
+struct Operand {
+  int tensor;                              // of Nest::program
+  std::vector<std::vector<int64_t>> factors;  // of each dimension, by axis; none is negative
+  std::vector<int64_t> low, high;          // elements added before and after; below 0: cut off
+  Expr fill;                               // a constant; null: nothing is added, or nobody sees it
+  std::vector<int64_t> shape;              // of what is read
+  bool operator==(const Operand& other) const;
+};
+
+// Whether elements are added, so that what is read must be made first.
+bool has_margin(const Operand& operand);
+
+struct Operation {
+  int stage;                               // of Nest::stages
+  std::vector<NestAxis> axes;              // the stage's; of partial sums, the reduction's own part
+  Expr value;                              // over these axes
+  std::vector<int> result_axes;            // by dimension of the result
+  std::vector<Operand> operands;
+  // Which of them a kRead or kPad node of `value` is. What is not here is gathered: its indices are
+  // computed at each point, and its tensor is read wherever they lead.
+  std::map<const ExprNode*, int> operand_of;
+  std::vector<int> hidden_axes;            // that no map has as an index of its own
+  bool gathers = false;
+  // A reduction that no map finishes: its results are copied to where they belong, so that, as
+  // others, it is filled and summed in the loops of what comes after it.
+  bool copies_out = false;
+};
+
+// kFailedPrecondition: "why" it cannot be one.
+absl::StatusOr<Operation> make_operation(const Nest& nest, int stage);
+
+}  // namespace lw

@@ -1,0 +1,69 @@
+// What turns scheduled linalg operations into vectors, whatever the schedule: a library for
+// mlir-opt's --transform-preload-library beside a schedule of ours. MLIR 19.
+module attributes {transform.with_named_sequence} {
+
+// Simplifies what tiling leaves behind.
+transform.named_sequence @loopwright_simplify(%f: !transform.any_op {transform.readonly}) {
+  transform.apply_patterns to %f {
+    transform.apply_patterns.linalg.tiling_canonicalization
+    transform.apply_patterns.scf.for_loop_canonicalization
+    transform.apply_patterns.canonicalization
+  } : !transform.any_op
+  transform.apply_cse to %f : !transform.any_op
+  transform.yield
+}
+
+// Last iterations that are less than a tile become code of their own, of constant extents. Inner
+// loops come first: those of an outer loop's last iteration are then copies with bounds of their own.
+transform.named_sequence @loopwright_peel(%f: !transform.any_op {transform.readonly}) {
+  %loops = transform.structured.match ops{["scf.for"]} attributes{loopwright.peel} in %f
+      : (!transform.any_op) -> !transform.any_op
+  transform.foreach %loops : !transform.any_op {
+  ^bb0(%loop: !transform.any_op):
+    %for = transform.cast %loop : !transform.any_op to !transform.op<"scf.for">
+    %whole, %rest = transform.loop.peel %for
+        : (!transform.op<"scf.for">) -> (!transform.any_op, !transform.any_op)
+  }
+  transform.include @loopwright_simplify failures(propagate) (%f) : (!transform.any_op) -> ()
+  transform.yield
+}
+
+// Every operation is a row by now: axes of one point go, what remains becomes vectors, which are
+// read and written where their rows lie. (These patterns are right only while a slice is written by
+// one vector: before loops over rows are unrolled.)
+transform.named_sequence @loopwright_vectorize(%f: !transform.any_op {transform.consumed}) {
+  transform.apply_patterns to %f {
+    transform.apply_patterns.linalg.fold_unit_extent_dims_via_slices
+    transform.apply_patterns.canonicalization
+  } : !transform.any_op
+  transform.include @loopwright_simplify failures(propagate) (%f) : (!transform.any_op) -> ()
+  %rows = transform.structured.vectorize_children_and_apply_patterns %f
+      : (!transform.any_op) -> !transform.any_op
+  transform.apply_patterns to %rows {
+    transform.apply_patterns.tensor.fold_tensor_subset_ops_into_vector_transfers
+    transform.apply_patterns.canonicalization
+  } : !transform.any_op
+  transform.apply_cse to %rows : !transform.any_op
+  transform.yield
+}
+
+// After loops over rows were unrolled: what a reduction accumulates stays in registers.
+transform.named_sequence @loopwright_hoist(%f: !transform.any_op {transform.readonly}) {
+  transform.apply_patterns to %f {
+    transform.apply_patterns.canonicalization
+  } : !transform.any_op
+  transform.apply_cse to %f : !transform.any_op
+  %loops = transform.structured.match ops{["scf.for"]} in %f
+      : (!transform.any_op) -> !transform.op<"scf.for">
+  transform.foreach %loops : !transform.op<"scf.for"> {
+  ^bb0(%loop: !transform.op<"scf.for">):
+    transform.loop.hoist_loop_invariant_subsets %loop : !transform.op<"scf.for">
+  }
+  transform.apply_patterns to %f {
+    transform.apply_patterns.canonicalization
+  } : !transform.any_op
+  transform.apply_cse to %f : !transform.any_op
+  transform.yield
+}
+
+}

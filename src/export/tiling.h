@@ -1,0 +1,40 @@
+// A stage's loops as what tiles a linalg operation: loops by axis and tile, and what remains inside.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/nest.h"
+#include "src/export/operation.h"
+
+namespace lw {
+
+struct TileLoop {
+  int axis;                                // of the operation
+  int64_t tile;
+  int64_t most;                            // iterations of an instance
+  bool partial;                            // some instance of it ends with less than a tile
+};
+
+struct Tiling {
+  // Outside of all reductions, outermost first: epilogues run there too. Of what a run holds no axis
+  // occurs twice.
+  std::vector<std::vector<TileLoop>> shared;
+  std::vector<TileLoop> own;               // further in
+  std::vector<TileLoop> points;            // of one point, to be unrolled: the register tile's rows
+  int lanes = -1;                          // the axis that remains; -1: none, each point for itself
+  std::vector<int64_t> unrolls;            // how many iterations `points` may have, falling
+  bool interrupted = false;                // some of `own` are spatial, with reductions around them
+};
+
+// Loops of one iteration are left out, fused ones are their parts, each where it was.
+Tiling tiling_of(const Nest& nest, const Operation& operation);
+
+// Of what fills or finishes a reduction's results: over its spatial axes, the loops that its own
+// `shared` leaves to it.
+Tiling finish_of(const Operation& operation, const Tiling& tiling);
+
+// Of a box of which nothing says how: point by point, the last axis in vectors of some lanes.
+Tiling plain_tiling(const std::vector<int64_t>& extents);
+
+}  // namespace lw

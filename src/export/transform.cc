@@ -1,0 +1,275 @@
+#include "src/export/transform.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "src/base/message.h"
+#include "src/export/linalg.h"
+#include "src/export/tiling.h"
+
+namespace lw {
+namespace {
+
+constexpr char kAny[] = "!transform.any_op";
+// Operations that the rows of a register tile become; more stay loops.
+constexpr int64_t kMostPoints = 256;
+
+// A reduction and the maps that finish its results where they are made, in order.
+struct Chain {
+  int host;                                // of operations
+  std::vector<int> epilogues;
+};
+
+class ScriptPrinter {
+ public:
+  ScriptPrinter(const Nest& nest, const std::vector<Operation>& operations)
+      : nest_(nest), operations_(operations) {}
+
+  Script print(const std::string& symbol) {
+    std::vector<bool> done(operations_.size());
+    for (size_t n = 0; n < operations_.size(); ++n) {
+      const Stage& stage = stage_of(operations_[n]);
+      judge(operations_[n], &script_.stages[stage.name]);
+      for (int operand = 0; operand < static_cast<int>(operations_[n].operands.size()); ++operand)
+        add_margin(operations_[n], operand);
+    }
+    for (int n = 0; n < static_cast<int>(operations_.size()); ++n) {
+      if (done[n]) continue;
+      const Chain chain = chain_from(n);
+      for (int epilogue : chain.epilogues) done[epilogue] = true;
+      add_chain(chain);
+    }
+    const std::string sequence = "transform.named_sequence @";
+    const std::string argument = concat("(%f: ", kAny, " {transform.readonly}) {\n");
+    script_.text = concat(sequence, symbol, "_schedule", argument, text_,
+                          "  transform.yield\n}\n");
+    text_.clear();
+    for (int64_t iterations : unrolls_) add_unroll(iterations);
+    script_.text += concat(sequence, symbol, "_unroll", argument, text_, "  transform.yield\n}\n");
+    return std::move(script_);
+  }
+
+ private:
+  using Handles = std::vector<std::string>;
+
+  const Stage& stage_of(const Operation& operation) const { return nest_.stages[operation.stage]; }
+
+  std::string fresh() { return concat("%h", next_++); }
+  void line(const std::string& operation) { text_ += concat("  ", operation, "\n"); }
+
+  std::string match(std::string_view attribute, const std::string& name) {
+    const std::string handle = fresh();
+    line(concat(handle, " = transform.structured.match attributes{loopwright.", attribute, " = \"",
+                name, "\"} in %f : (", kAny, ") -> ", kAny));
+    return handle;
+  }
+
+  void mark(const std::string& loop, std::string_view attribute) {
+    line(concat("transform.annotate ", loop, " \"loopwright.", attribute, "\" : ", kAny));
+  }
+
+  // Puts the operation into one loop for each of `run`, in that order: the loops.
+  Handles tile(std::string& operation, size_t rank, const std::vector<TileLoop>& run) {
+    std::vector<int64_t> sizes(rank);
+    std::vector<int> order;
+    for (const TileLoop& loop : run) {
+      sizes[loop.axis] = loop.tile;
+      order.push_back(loop.axis);
+    }
+    for (int axis = 0; axis < static_cast<int>(rank); ++axis) {
+      if (std::find(order.begin(), order.end(), axis) == order.end()) order.push_back(axis);
+    }
+    const std::string inside = fresh(), loops = fresh();
+    std::string interchange;
+    if (run.size() > 1) interchange = concat(" interchange = [", absl::StrJoin(order, ", "), "]");
+    line(concat(inside, ", ", loops, ":", run.size(), " = transform.structured.tile_using_for ",
+                operation, " tile_sizes [", absl::StrJoin(sizes, ", "), "]", interchange, " : (",
+                kAny, ") -> (", absl::StrJoin(Handles(run.size() + 1, kAny), ", "), ")"));
+    operation = inside;
+    Handles handles;
+    for (size_t n = 0; n < run.size(); ++n) handles.push_back(concat(loops, "#", n));
+    return handles;
+  }
+
+  void fuse(std::string& producer, std::string& loop) {
+    const std::string inside = fresh(), around = fresh();
+    line(concat(inside, ", ", around, " = transform.structured.fuse_into_containing_op ", producer,
+                " into ", loop, " : (", kAny, ", ", kAny, ") -> (", kAny, ", ", kAny, ")"));
+    producer = inside;
+    loop = around;
+  }
+
+  void mark_partial(const std::vector<TileLoop>& run, const Handles& loops) {
+    for (size_t n = 0; n < run.size(); ++n) {
+      if (run[n].partial) mark(loops[n], "peel");
+    }
+  }
+
+  // What is left to one operation alone, down to single rows.
+  void tile_inside(std::string operation, size_t rank, const Tiling& tiling) {
+    for (const TileLoop& loop : tiling.own) mark_partial({loop}, tile(operation, rank, {loop}));
+    if (tiling.points.empty()) return;
+    const bool unrolls = points_of(tiling) <= kMostPoints;
+    for (const std::string& loop : tile(operation, rank, tiling.points)) {
+      if (unrolls) mark(loop, "unroll");
+    }
+    if (unrolls) unrolls_.insert(tiling.unrolls.begin(), tiling.unrolls.end());
+  }
+
+  static int64_t points_of(const Tiling& tiling) {
+    int64_t points = 1;
+    for (const TileLoop& loop : tiling.points) points *= loop.most;
+    return points;
+  }
+
+  void add_margin(const Operation& operation, int number) {
+    const Operand& operand = operation.operands[number];
+    if (!has_margin(operand)) return;
+    std::vector<int64_t> inside;
+    for (size_t d = 0; d < operand.shape.size(); ++d) {
+      inside.push_back(operand.shape[d] - std::max<int64_t>(0, operand.low[d]) -
+                       std::max<int64_t>(0, operand.high[d]));
+    }
+    const std::string name = margin_name(nest_, operation, number);
+    tile_inside(match("margin", name), operand.shape.size(), plain_tiling(operand.shape));
+    tile_inside(match("inside", name), operand.shape.size(), plain_tiling(inside));
+  }
+
+  // Whether the tensor has that one reader, and no caller wants it.
+  bool is_private(int tensor, int reader) const {
+    if (nest_.program->tensors[tensor].role == Role::kOutput) return false;
+    for (const Operation& operation : operations_) {
+      int readings = 0;
+      for (const Operand& operand : operation.operands) readings += operand.tensor == tensor;
+      const bool reads = readings > 0;
+      if (reads != (operation.stage == reader) || readings > 1) return false;
+      if (operation.gathers && operation.stage != reader) {
+        const std::vector<int> all = body_reads(nest_, operation.stage);
+        if (std::find(all.begin(), all.end(), tensor) != all.end()) return false;
+      }
+    }
+    return true;
+  }
+
+  // The maps that can be computed where their host's results are, one after the other.
+  Chain chain_from(int n) {
+    Chain chain{n, {}};
+    int last = n;
+    for (int stage : stage_of(operations_[n]).epilogue) {
+      const auto is_it = [&](const Operation& operation) { return operation.stage == stage; };
+      const auto found = std::find_if(operations_.begin(), operations_.end(), is_it);
+      if (found == operations_.end()) break;
+      if (!is_private(stage_of(operations_[last]).tensor, stage)) break;
+      last = static_cast<int>(found - operations_.begin());
+      chain.epilogues.push_back(last);
+    }
+    for (int stage : stage_of(operations_[n]).epilogue) {
+      const auto is_it = [&](int epilogue) { return operations_[epilogue].stage == stage; };
+      if (std::any_of(chain.epilogues.begin(), chain.epilogues.end(), is_it)) continue;
+      script_.stages[nest_.stages[stage].name].place = {
+          Grade::kApproximate, "it is computed on its own: what it finishes has other readers"};
+    }
+    return chain;
+  }
+
+  void add_chain(const Chain& chain) {
+    const Operation& host = operations_[chain.host];
+    const Stage& stage = stage_of(host);
+    const bool reduces = nest_.program->tensors[stage.tensor].reduce != Reduce::kNone;
+    const size_t rank = host.axes.size();
+    if (stage.place == Place::kEpilogue || stage.loops.empty()) {  // no loops of its own
+      std::vector<int64_t> extents;
+      for (const NestAxis& axis : host.axes) extents.push_back(axis.extent);
+      return tile_inside(match("stage", stage.name), rank, plain_tiling(extents));
+    }
+    const Tiling tiling = tiling_of(nest_, host), finish = finish_of(host, tiling);
+    StageFidelity& fidelity = script_.stages[stage.name];
+    if (tiling.interrupted && (reduces || !chain.epilogues.empty())) {
+      for (int epilogue : chain.epilogues) {
+        script_.stages[stage_of(operations_[epilogue]).name].place = {
+            Grade::kApproximate, "it is applied to all results that a loop around reductions makes, "
+                                 "in a pass of its own"};
+      }
+    }
+    if (points_of(tiling) > kMostPoints)
+      fidelity.tile = {Grade::kApproximate, "the register tile's rows are too many: they stay loops"};
+    // The last of the chain is tiled; what comes before it is put into its loops, nearest first.
+    std::string root = match("stage", stage.name), host_handle;
+    Handles finishers;                     // before the root
+    std::string init;
+    if (reduces) init = match("init", stage.name);
+    const auto follow = [&](const std::string& next) {
+      if (host_handle.empty()) host_handle = root;
+      else finishers.insert(finishers.begin(), root);
+      root = next;
+    };
+    for (int epilogue : chain.epilogues)
+      follow(match("stage", stage_of(operations_[epilogue]).name));
+    if (host.copies_out) follow(match("store", stage.name));
+    const size_t spatial = host.result_axes.size();
+    if (host_handle.empty()) {             // nobody's loops but its own
+      for (const std::vector<TileLoop>& run : tiling.shared)
+        mark_partial(run, tile(root, rank, run));
+      tile_inside(root, rank, tiling);
+      if (reduces) tile_inside(init, spatial, plain_tiling(nest_.program->tensors[stage.tensor].shape));
+      return;
+    }
+    for (const std::vector<TileLoop>& run : tiling.shared) {
+      Handles loops = tile(root, spatial, run);
+      for (std::string& finisher : finishers) fuse(finisher, loops.back());
+      fuse(host_handle, loops.back());
+      if (reduces) fuse(init, loops.back());
+      mark_partial(run, loops);
+    }
+    tile_inside(root, spatial, finish);
+    for (const std::string& finisher : finishers) tile_inside(finisher, spatial, finish);
+    tile_inside(host_handle, rank, tiling);
+    if (reduces) tile_inside(init, spatial, finish);
+  }
+
+  // What does not depend on how it is tiled with others.
+  void judge(const Operation& operation, StageFidelity* fidelity) const {
+    const Stage& stage = stage_of(operation);
+    if (has_tail(stage, Tail::kMask) || has_tail(stage, Tail::kShift))
+      fidelity->tails = {Grade::kApproximate, "the last tiles are code of their own, as compose's"};
+    const bool in_lanes = !stage.loops.empty() && stage.loops.back().kind == LoopKind::kVector;
+    if (in_lanes && is_reduction(stage, stage.loops.back()))
+      fidelity->tile = {Grade::kApproximate, "each vector along the reduction is added up at once"};
+    if (operation.gathers)
+      fidelity->tile = {Grade::kApproximate, "reads at computed indices are not vectorized"};
+    const auto is_parallel = [](const Loop& loop) { return loop.kind == LoopKind::kParallel; };
+    if (nest_.threads > 1 && std::any_of(stage.loops.begin(), stage.loops.end(), is_parallel))
+      fidelity->parallel = {Grade::kLost, "its loops run on one thread"};
+    if (stage.place == Place::kAt)
+      fidelity->place = {Grade::kLost, "it is computed whole, before its readers"};
+  }
+
+  void add_unroll(int64_t iterations) {
+    const std::string loops = fresh();
+    line(concat(loops, " = transform.structured.match ops{[\"scf.for\"]} "
+                "attributes{loopwright.unroll} in %f : (", kAny, ") -> ", kAny));
+    line(concat("transform.foreach ", loops, " : ", kAny, " {"));
+    line(concat("^bb0(%loop: ", kAny, "):"));
+    line(concat("  transform.loop.unroll %loop {factor = ", iterations, "} : ", kAny));
+    line("}");
+  }
+
+  const Nest& nest_;
+  const std::vector<Operation>& operations_;
+  Script script_;
+  std::string text_;
+  int next_ = 0;
+  std::set<int64_t, std::greater<>> unrolls_;
+};
+
+}  // namespace
+
+Script transform_script(const Nest& nest, const std::vector<Operation>& operations,
+                        const std::string& symbol) {
+  return ScriptPrinter(nest, operations).print(symbol);
+}
+
+}  // namespace lw

@@ -1,0 +1,213 @@
+// Schedules through stock MLIR: random schedules of operators become linalg operations and transform
+// scripts, mlir-opt-19 and LLVM's tools make objects of them, and what these compute is what the
+// reference does. LW_MLIR_SCHEDULES says how many of the random ones, LW_SEED which.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/export/mlir.h"
+#include "absl/strings/str_join.h"
+#include "schedules/targets/target.h"
+#include "src/base/rng.h"
+#include "src/expr/language/text.h"
+#include "src/expr/reference/interpret.h"
+#include "tests/kernels/random_shapes.h"
+#include "tests/support/close_results.h"
+#include "tests/support/files.h"
+#include "tests/support/program.h"
+
+namespace lw {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNoMlir[] = "no mlir-opt-19 is here";
+constexpr int kInModule = 25;
+constexpr int kAttempts = 8;
+constexpr double kMostFlops = 3e6;
+constexpr int64_t kMostElements = 200'000;
+
+bool has_mlir() { return std::system("mlir-opt-19 --version > /dev/null 2>&1") == 0; }
+
+struct Case {
+  std::string words;
+  std::string trace;
+  std::shared_ptr<const Program> program;
+  MlirFunction function;
+};
+
+Nest start_of(std::shared_ptr<const Program> program) {
+  return make_nest(std::move(program), std::make_shared<const Target>(*find_target("x86_avx512")),
+                   /*threads=*/1);
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+// A folder with an export of all cases; removed in the end.
+class Folder {
+ public:
+  explicit Folder(const std::vector<Case>& cases) {
+    static int number = 0;
+    path_ = fs::temp_directory_path() / concat("loopwright_mlir_", getpid(), "_", number++);
+    fs::create_directories(path_);
+    std::vector<MlirFunction> functions;
+    for (const Case& one : cases) functions.push_back(one.function);
+    write(path_ / "payload.mlir", payload_module(functions));
+    write(path_ / "schedule.mlir", schedule_module(functions));
+    write(path_ / "prelude.mlir", mlir_prelude());
+    write(path_ / "lower.sh", mlir_lower_script());
+  }
+  ~Folder() {
+    if (std::getenv("LW_KEEP") == nullptr) fs::remove_all(path_);
+  }
+
+  // Runs the script and links: whether both went well. A crash of a tool is a failure of the script.
+  bool build() {
+    const std::string command = concat("cd ", path_.string(), " && sh lower.sh > log 2>&1 && "
+                                       "cc -shared -o kernel.so kernel.o -lm >> log 2>&1");
+    return std::system(command.c_str()) == 0;
+  }
+  std::string log() const { return slurp((path_ / "log").string()).substr(0, 2000); }
+  std::string library() const { return (path_ / "kernel.so").string(); }
+
+ private:
+  fs::path path_;
+};
+
+// Calls a function of bare pointers.
+void call(void* function, const std::vector<void*>& p) {
+  using P = void*;
+  switch (p.size()) {
+    case 2: return reinterpret_cast<void (*)(P, P)>(function)(p[0], p[1]);
+    case 3: return reinterpret_cast<void (*)(P, P, P)>(function)(p[0], p[1], p[2]);
+    case 4: return reinterpret_cast<void (*)(P, P, P, P)>(function)(p[0], p[1], p[2], p[3]);
+    case 5:
+      return reinterpret_cast<void (*)(P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4]);
+    case 6:
+      return reinterpret_cast<void (*)(P, P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4],
+                                                                   p[5]);
+    default: FAIL() << p.size() << " arguments";
+  }
+}
+
+// Values that reassociation does not change, unless functions make them others.
+double tolerance_of(const Program& program) {
+  bool rounds = false;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.body == nullptr) continue;
+    visit(tensor.body, [&](const ExprNode& e) {
+      rounds = rounds || is_function(e.op) || (e.op == ExprOp::kDiv && is_float(e.type));
+    });
+  }
+  return rounds ? tolerance(program) : 0;
+}
+
+void expect_values(const Case& one, void* library, Rng& rng) {
+  const Program& program = *one.program;
+  void* function = dlsym(library, one.function.symbol.c_str());
+  ASSERT_NE(function, nullptr) << one.function.symbol;
+  std::vector<Data> in;
+  for (int tensor : inputs(program))
+    in.push_back(random_input(program, tensor, rng.next(), /*integers=*/true));
+  const absl::StatusOr<std::vector<Data>> want = interpret(program, in);
+  ASSERT_TRUE(want.ok()) << want.status();
+  std::vector<Data> buffers = in;
+  for (const Data& data : *want)           // a poison: NaN in every float type
+    buffers.push_back({std::vector<std::byte>(data.bytes.size(), std::byte{0xff})});
+  std::vector<void*> pointers;
+  for (Data& data : buffers) pointers.push_back(data.bytes.data());
+  call(function, pointers);
+  const std::vector<int> out = outputs(program);
+  for (size_t n = 0; n < out.size(); ++n) {
+    const Tensor& tensor = program.tensors[out[n]];
+    EXPECT_EQ(compare(tensor, buffers[in.size() + n].bytes.data(), (*want)[n].bytes.data(),
+                      tolerance_of(program)), "")
+        << one.words << "\n" << one.trace;
+  }
+}
+
+// Builds them in one module; where that fails, each alone, to name who is at fault.
+void expect_all(const std::vector<Case>& cases, Rng& rng) {
+  Folder folder(cases);
+  if (!folder.build()) {
+    if (cases.size() == 1) {
+      ADD_FAILURE() << cases[0].words << "\n" << cases[0].trace << folder.log();
+    } else {
+      for (const Case& one : cases) expect_all({one}, rng);
+    }
+    return;
+  }
+  void* library = dlopen(folder.library().c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  for (const Case& one : cases) expect_values(one, library, rng);
+  dlclose(library);
+}
+
+// The operators of the suite (bench/workloads/ansor.json), and what else is common.
+constexpr const char* kOperators[] = {
+    "conv1d", "conv2d", "conv3d", "conv2d_grouped", "conv2d_dilated", "conv2d_depthwise",
+    "conv2d_transpose", "conv2d_capsule", "batch_matmul", "norm", "conv2d_bn_relu",
+    "transpose_batch_matmul_softmax", "matmul", "dense_relu", "max_pool2d", "column_sum",
+    "transpose", "matmul_requant", "elementwise_chain"};
+
+TEST(Mlir, RandomSchedulesComputeWhatTheReferenceDoes) {
+  if (!has_mlir()) GTEST_SKIP() << kNoMlir;
+  Rng rng(static_cast<uint64_t>(setting("LW_SEED", 5)));
+  const int64_t wanted = setting("LW_MLIR_SCHEDULES", 100);
+  std::map<std::string, int> refused;
+  std::map<std::string, std::pair<int, int>> of;  // an operator: accepted, refused
+  std::vector<Case> cases;
+  int64_t accepted = 0, drawn = 0;
+  const auto flush = [&] {
+    expect_all(cases, rng);
+    cases.clear();
+  };
+  while (accepted < wanted && !HasFailure()) {
+    const std::string name = kOperators[drawn++ % std::size(kOperators)];
+    const OpDefinition* op = nullptr;
+    for (const OpDefinition& known : builtin_ops()) {
+      if (known.name == name) op = &known;
+    }
+    ASSERT_NE(op, nullptr) << name;
+    Case one;
+    const int round = static_cast<int>(drawn / std::size(kOperators));
+    const RandomShape shape = random_shape(*op, round, kMostFlops, kMostElements, rng);
+    one.words = absl::StrJoin(shape.words, " ");
+    one.program = std::make_shared<const Program>(shape.program);
+    const Nest start = start_of(one.program);
+    const std::vector<Sketch> space = make_space(start);
+    for (int n = 0; n < kAttempts; ++n) {
+      const Sketch& sketch = space[rng.below(static_cast<int64_t>(space.size()))];
+      const absl::StatusOr<Sample> sampled = sample(start, sketch, rng);
+      if (!sampled.ok()) continue;
+      one.trace = to_text(sampled->trace);
+      one.function = mlir_function(sampled->nest, sampled->trace, concat(name, "_", drawn));
+      EXPECT_EQ(one.function.steps.size(), sampled->trace.size());
+      if (!one.function.refused.empty()) {
+        ++of[name].second;
+        ++refused[one.function.refused];
+        continue;
+      }
+      ++of[name].first;
+      ++accepted;
+      cases.push_back(one);
+      break;
+    }
+    if (cases.size() == kInModule) flush();
+  }
+  flush();
+  for (const auto& [why, count] : refused) std::printf("refused %d times: %s\n", count, why.c_str());
+  for (const auto& [name, counts] : of)
+    std::printf("%s: %d accepted, %d refused\n", name.c_str(), counts.first, counts.second);
+}
+
+}  // namespace
+}  // namespace lw
