@@ -19,6 +19,8 @@ std::string tensor_type(const std::vector<int64_t>& shape, Type type) {
 
 std::string type_of(const Tensor& tensor) { return tensor_type(tensor.shape, tensor.type); }
 
+std::string memory_type(const Tensor& tensor) { return concat("memref", type_of(tensor).substr(6)); }
+
 std::string dims_text(size_t rank) {
   std::vector<std::string> dims;
   for (size_t d = 0; d < rank; ++d) dims.push_back(concat("d", d));
@@ -76,30 +78,31 @@ class FunctionPrinter {
   absl::StatusOr<std::string> print(const std::vector<Operation>& operations) {
     open();
     for (const Operation& operation : operations) RETURN_IF_ERROR(add(operation));
-    std::vector<std::string> names, types;
-    for (int tensor : outputs(program_)) {
-      names.push_back(concat("%t", tensor));
-      types.push_back(type_of(program_.tensors[tensor]));
+    for (int t : outputs(program_)) {
+      const Tensor& tensor = program_.tensors[t];
+      line(concat("bufferization.materialize_in_destination %t", t, " in restrict writable %m", t,
+                  " : (", type_of(tensor), ", ", memory_type(tensor), ") -> ()"));
     }
-    text_ += concat("  return ", absl::StrJoin(names, ", "), " : ", absl::StrJoin(types, ", "),
-                    "\n}\n");
-    return text_;
+    return text_ + "  return\n}\n";
   }
 
  private:
-  // Outputs come in as %o<t>, and what is computed is %t<t>.
+  // Outputs come in as memory, %m<t>, which is the tensor %o<t>; what is computed is %t<t>.
   void open() {
-    std::vector<std::string> parameters, results;
+    std::vector<std::string> parameters;
     for (int t : arguments(program_)) {
       const Tensor& tensor = program_.tensors[t];
       const bool is_output = tensor.role == Role::kOutput;
-      parameters.push_back(concat(is_output ? "%o" : "%t", t, ": ", type_of(tensor),
-                                  " {bufferization.writable = ", is_output ? "true" : "false",
-                                  ", loopwright.tensor = \"", tensor.name, "\"}"));
-      if (is_output) results.push_back(type_of(tensor));
+      parameters.push_back(
+          is_output ? concat("%m", t, ": ", memory_type(tensor), " {")
+                    : concat("%t", t, ": ", type_of(tensor), " {bufferization.writable = false, "));
+      parameters.back() += concat("loopwright.tensor = \"", tensor.name, "\"}");
     }
-    text_ = concat("func.func @", symbol_, "(", absl::StrJoin(parameters, ",\n    "), ")\n    -> (",
-                   absl::StrJoin(results, ", "), ") {\n");
+    text_ = concat("func.func @", symbol_, "(", absl::StrJoin(parameters, ",\n    "), ") {\n");
+    for (int t : outputs(program_)) {
+      line(concat("%o", t, " = bufferization.to_tensor %m", t, " restrict writable : ",
+                  memory_type(program_.tensors[t])));
+    }
   }
 
   void line(const std::string& operation) { text_ += concat("  ", operation, "\n"); }

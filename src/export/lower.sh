@@ -29,9 +29,9 @@ fi
 # 2. Memory: results are written into the arguments, temporaries are allocated once, small ones on
 # the stack.
 mlir-opt-19 kernel.scheduled.mlir -o kernel.memory.mlir \
-  --eliminate-empty-tensors --empty-tensor-to-alloc-tensor \
-  --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" \
-  --canonicalize --cse --drop-equivalent-buffer-results \
+  --transform-preload-library=transform-library-paths=prelude.mlir \
+  --transform-interpreter=entry-point=loopwright_bufferize \
+  --canonicalize --cse \
   --buffer-hoisting --buffer-loop-hoisting \
   --promote-buffers-to-stack=max-alloc-size-in-bytes=16384 --buffer-deallocation-pipeline
 # 3. Loops, vectors and functions in LLVM's dialect; then LLVM.

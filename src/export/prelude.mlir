@@ -66,4 +66,21 @@ transform.named_sequence @loopwright_hoist(%f: !transform.any_op {transform.read
   transform.yield
 }
 
+// An entry point of its own: tensors become memory. Results are made where they belong, and what must
+// be copied all the same is loops, not a call of a runtime library.
+transform.named_sequence @loopwright_bufferize(%module: !transform.any_op {transform.consumed}) {
+  transform.bufferization.eliminate_empty_tensors %module : !transform.any_op
+  %empty = transform.structured.match ops{["tensor.empty"]} in %module
+      : (!transform.any_op) -> !transform.op<"tensor.empty">
+  transform.foreach %empty : !transform.op<"tensor.empty"> {
+  ^bb0(%one: !transform.op<"tensor.empty">):
+    %memory = transform.bufferization.empty_tensor_to_alloc_tensor %one
+        : (!transform.op<"tensor.empty">) -> !transform.op<"bufferization.alloc_tensor">
+  }
+  %done = transform.bufferization.one_shot_bufferize layout{IdentityLayoutMap} %module
+      {bufferize_function_boundaries = true, memcpy_op = "linalg.copy"}
+      : (!transform.any_op) -> !transform.any_op
+  transform.yield
+}
+
 }

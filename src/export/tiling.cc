@@ -22,19 +22,18 @@ class Extents {
 
   TileLoop cut(int axis, int64_t tile) {
     std::set<int64_t> inside;
+    std::set<int64_t, std::greater<>> iterations;
     bool partial = false;
     for (int64_t extent : left_[axis]) {
+      if (extent > tile) iterations.insert((extent + tile - 1) / tile);
       inside.insert(std::min(extent, tile));
       if (extent <= tile || extent % tile == 0) continue;
       inside.insert(extent % tile);
       partial = true;
     }
-    const int64_t most = (*left_[axis].rbegin() + tile - 1) / tile;
     left_[axis] = std::move(inside);
-    return {axis, tile, most, partial};
+    return {axis, tile, {iterations.begin(), iterations.end()}, partial};
   }
-
-  const std::set<int64_t>& left(int axis) const { return left_[axis]; }
 
  private:
   std::vector<std::set<int64_t>> left_;
@@ -68,14 +67,10 @@ void add_to_runs(const TileLoop& loop, std::vector<std::vector<TileLoop>>& runs)
 
 // The tile's rows: every axis that has more than a point left, but for the lanes.
 void add_points(const std::vector<int>& axes, Extents& extents, Tiling& tiling) {
-  std::set<int64_t, std::greater<>> unrolls;
   for (int axis : axes) {
-    if (axis == tiling.lanes || !extents.iterates(axis, 1)) continue;
-    unrolls.insert(extents.left(axis).begin(), extents.left(axis).end());
-    tiling.points.push_back(extents.cut(axis, 1));
+    if (axis != tiling.lanes && extents.iterates(axis, 1))
+      tiling.points.push_back(extents.cut(axis, 1));
   }
-  unrolls.erase(1);
-  tiling.unrolls.assign(unrolls.begin(), unrolls.end());
 }
 
 }  // namespace

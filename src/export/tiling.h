@@ -12,7 +12,7 @@ namespace lw {
 struct TileLoop {
   int axis;                                // of the operation
   int64_t tile;
-  int64_t most;                            // iterations of an instance
+  std::vector<int64_t> iterations;         // that an instance may have, if more than one; falling
   bool partial;                            // some instance of it ends with less than a tile
 };
 
@@ -23,7 +23,6 @@ struct Tiling {
   std::vector<TileLoop> own;               // further in
   std::vector<TileLoop> points;            // of one point, to be unrolled: the register tile's rows
   int lanes = -1;                          // the axis that remains; -1: none, each point for itself
-  std::vector<int64_t> unrolls;            // how many iterations `points` may have, falling
   bool interrupted = false;                // some of `own` are spatial, with reductions around them
 };
 

@@ -1,8 +1,6 @@
 #include "src/export/transform.h"
 
 #include <algorithm>
-#include <functional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -15,7 +13,7 @@ namespace {
 
 constexpr char kAny[] = "!transform.any_op";
 // Operations that the rows of a register tile become; more stay loops.
-constexpr int64_t kMostPoints = 256;
+constexpr int64_t kMostPoints = 128;
 
 // A reduction and the maps that finish its results where they are made, in order.
 struct Chain {
@@ -47,7 +45,7 @@ class ScriptPrinter {
     script_.text = concat(sequence, symbol, "_schedule", argument, text_,
                           "  transform.yield\n}\n");
     text_.clear();
-    for (int64_t iterations : unrolls_) add_unroll(iterations);
+    for (size_t n = 0; n < unrolls_.size(); ++n) add_unroll(n + 1, unrolls_[n]);
     script_.text += concat(sequence, symbol, "_unroll", argument, text_, "  transform.yield\n}\n");
     return std::move(script_);
   }
@@ -109,19 +107,20 @@ class ScriptPrinter {
   }
 
   // What is left to one operation alone, down to single rows.
-  void tile_inside(std::string operation, size_t rank, const Tiling& tiling) {
+  void tile_inside(std::string operation, size_t rank, const Tiling& tiling,
+                   bool unrolls = true) {
     for (const TileLoop& loop : tiling.own) mark_partial({loop}, tile(operation, rank, {loop}));
     if (tiling.points.empty()) return;
-    const bool unrolls = points_of(tiling) <= kMostPoints;
-    for (const std::string& loop : tile(operation, rank, tiling.points)) {
-      if (unrolls) mark(loop, "unroll");
+    const Handles loops = tile(operation, rank, tiling.points);
+    for (size_t n = 0; n < loops.size() && unrolls && points_of(tiling) <= kMostPoints; ++n) {
+      unrolls_.push_back(tiling.points[n].iterations);
+      mark(loops[n], concat("unroll_", unrolls_.size()));
     }
-    if (unrolls) unrolls_.insert(tiling.unrolls.begin(), tiling.unrolls.end());
   }
 
   static int64_t points_of(const Tiling& tiling) {
     int64_t points = 1;
-    for (const TileLoop& loop : tiling.points) points *= loop.most;
+    for (const TileLoop& loop : tiling.points) points *= loop.iterations.front();
     return points;
   }
 
@@ -213,7 +212,7 @@ class ScriptPrinter {
     if (host_handle.empty()) {             // nobody's loops but its own
       for (const std::vector<TileLoop>& run : tiling.shared)
         mark_partial(run, tile(root, rank, run));
-      tile_inside(root, rank, tiling);
+      tile_inside(root, rank, tiling, !host.gathers);
       if (reduces) tile_inside(init, spatial, plain_tiling(nest_.program->tensors[stage.tensor].shape));
       return;
     }
@@ -226,7 +225,7 @@ class ScriptPrinter {
     }
     tile_inside(root, spatial, finish);
     for (const std::string& finisher : finishers) tile_inside(finisher, spatial, finish);
-    tile_inside(host_handle, rank, tiling);
+    tile_inside(host_handle, rank, tiling, !host.gathers);
     if (reduces) tile_inside(init, spatial, finish);
   }
 
@@ -247,14 +246,21 @@ class ScriptPrinter {
       fidelity->place = {Grade::kLost, "it is computed whole, before its readers"};
   }
 
-  void add_unroll(int64_t iterations) {
-    const std::string loops = fresh();
-    line(concat(loops, " = transform.structured.match ops{[\"scf.for\"]} "
-                "attributes{loopwright.unroll} in %f : (", kAny, ") -> ", kAny));
-    line(concat("transform.foreach ", loops, " : ", kAny, " {"));
-    line(concat("^bb0(%loop: ", kAny, "):"));
-    line(concat("  transform.loop.unroll %loop {factor = ", iterations, "} : ", kAny));
-    line("}");
+  // A factor unrolls the loops of as many iterations whole, and others not at all: these become
+  // loops that never run, and copies of themselves. What never runs is removed each time.
+  void add_unroll(size_t mark, const std::vector<int64_t>& factors) {
+    for (int64_t factor : factors) {
+      const std::string loops = fresh();
+      line(concat(loops, " = transform.structured.match ops{[\"scf.for\"]} "
+                  "attributes{loopwright.unroll_", mark, "} in %f : (", kAny, ") -> ", kAny));
+      line(concat("transform.foreach ", loops, " : ", kAny, " {"));
+      line(concat("^bb0(%loop: ", kAny, "):"));
+      line(concat("  transform.loop.unroll %loop {factor = ", factor, "} : ", kAny));
+      line("}");
+      if (factors.size() == 1) continue;
+      line(concat("transform.apply_patterns to %f {transform.apply_patterns.canonicalization} : ",
+                  kAny));
+    }
   }
 
   const Nest& nest_;
@@ -262,7 +268,7 @@ class ScriptPrinter {
   Script script_;
   std::string text_;
   int next_ = 0;
-  std::set<int64_t, std::greater<>> unrolls_;
+  std::vector<std::vector<int64_t>> unrolls_;  // of the loops marked 1, 2, ...
 };
 
 }  // namespace
