@@ -60,6 +60,8 @@ transform.named_sequence @loopwright_hoist(%f: !transform.any_op {transform.read
     transform.loop.hoist_loop_invariant_subsets %loop : !transform.op<"scf.for">
   }
   transform.apply_patterns to %f {
+    transform.apply_patterns.vector.lower_multi_reduction lowering_strategy = "innerreduction"
+    transform.apply_patterns.vector.transfer_permutation_patterns
     transform.apply_patterns.canonicalization
   } : !transform.any_op
   transform.apply_cse to %f : !transform.any_op
