@@ -2,12 +2,12 @@
 // mlir-opt's --transform-preload-library beside a schedule of ours. MLIR 19.
 module attributes {transform.with_named_sequence} {
 
-// Simplifies what tiling leaves behind.
+// Simplifies what tiling leaves behind: bounds, slices and loops, but no operation. (A copy, which
+// canonicalization takes for nothing, is to become vectors as all others.)
 transform.named_sequence @loopwright_simplify(%f: !transform.any_op {transform.readonly}) {
   transform.apply_patterns to %f {
     transform.apply_patterns.linalg.tiling_canonicalization
     transform.apply_patterns.scf.for_loop_canonicalization
-    transform.apply_patterns.canonicalization
   } : !transform.any_op
   transform.apply_cse to %f : !transform.any_op
   transform.yield
@@ -34,7 +34,6 @@ transform.named_sequence @loopwright_peel(%f: !transform.any_op {transform.reado
 transform.named_sequence @loopwright_vectorize(%f: !transform.any_op {transform.consumed}) {
   transform.apply_patterns to %f {
     transform.apply_patterns.linalg.fold_unit_extent_dims_via_slices
-    transform.apply_patterns.canonicalization
   } : !transform.any_op
   transform.include @loopwright_simplify failures(propagate) (%f) : (!transform.any_op) -> ()
   %rows = transform.structured.vectorize_children_and_apply_patterns %f

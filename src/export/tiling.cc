@@ -8,7 +8,7 @@
 namespace lw {
 namespace {
 
-constexpr int64_t kPlainLanes = 64;
+constexpr int64_t kPlainLanes = 16;
 
 // Of each axis how many points an instance may have left, as loops cut them.
 class Extents {
@@ -25,7 +25,7 @@ class Extents {
     std::set<int64_t, std::greater<>> iterations;
     bool partial = false;
     for (int64_t extent : left_[axis]) {
-      if (extent > tile) iterations.insert((extent + tile - 1) / tile);
+      if (extent / tile > 1) iterations.insert(extent / tile);  // without the peeled last
       inside.insert(std::min(extent, tile));
       if (extent <= tile || extent % tile == 0) continue;
       inside.insert(extent % tile);
@@ -65,11 +65,13 @@ void add_to_runs(const TileLoop& loop, std::vector<std::vector<TileLoop>>& runs)
   runs.back().push_back(loop);
 }
 
-// The tile's rows: every axis that has more than a point left, but for the lanes.
-void add_points(const std::vector<int>& axes, Extents& extents, Tiling& tiling) {
+// The tile's rows: every axis that has more than a point left, but for the lanes. Reductions come
+// last: what is added to a row then follows each other once these loops are unrolled.
+// The lanes are cut into vectors of the machine: LLVM takes others apart where they cross blocks.
+void add_points(const std::vector<int>& axes, int64_t vector, Extents& extents, Tiling& tiling) {
   for (int axis : axes) {
-    if (axis != tiling.lanes && extents.iterates(axis, 1))
-      tiling.points.push_back(extents.cut(axis, 1));
+    const int64_t tile = axis == tiling.lanes ? vector : 1;
+    if (extents.iterates(axis, tile)) tiling.points.push_back(extents.cut(axis, tile));
   }
 }
 
@@ -96,7 +98,10 @@ Tiling tiling_of(const Nest& nest, const Operation& operation) {
     if (reduces) tiling.own.push_back(cut);
     else add_to_runs(cut, tiling.shared);
   }
-  add_points(points, extents, tiling);
+  std::stable_partition(points.begin(), points.end(),
+                        [&](int axis) { return !operation.axes[axis].reduction; });
+  tiling.vector = stage_lanes(nest, operation.stage);
+  add_points(points, tiling.vector, extents, tiling);
   return tiling;
 }
 
@@ -114,12 +119,13 @@ Tiling finish_of(const Operation& operation, const Tiling& tiling) {
   for (const TileLoop& loop : tiling.points) {
     if (is_spatial(loop.axis)) points.push_back(loop.axis);
   }
+  finish.vector = tiling.vector;
   if (tiling.lanes >= 0 && is_spatial(tiling.lanes)) {
     finish.lanes = tiling.lanes;
   } else if (!points.empty()) {
     finish.lanes = points.back();          // the reduction's rows
   }
-  add_points(points, extents, finish);
+  add_points(points, finish.vector, extents, finish);
   return finish;
 }
 

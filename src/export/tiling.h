@@ -21,8 +21,9 @@ struct Tiling {
   // occurs twice.
   std::vector<std::vector<TileLoop>> shared;
   std::vector<TileLoop> own;               // further in
-  std::vector<TileLoop> points;            // of one point, to be unrolled: the register tile's rows
+  std::vector<TileLoop> points;            // of a vector's points, to be unrolled: the register tile
   int lanes = -1;                          // the axis that remains; -1: none, each point for itself
+  int64_t vector = 1;                      // most lanes
   bool interrupted = false;                // some of `own` are spatial, with reductions around them
 };
 

@@ -116,11 +116,12 @@ class ScriptPrinter {
       unrolls_.push_back(tiling.points[n].iterations);
       mark(loops[n], concat("unroll_", unrolls_.size()));
     }
+    mark_partial(tiling.points, loops);
   }
 
   static int64_t points_of(const Tiling& tiling) {
     int64_t points = 1;
-    for (const TileLoop& loop : tiling.points) points *= loop.iterations.front();
+    for (const TileLoop& loop : tiling.points) points *= loop.iterations.empty() ? 1 : loop.iterations.front();
     return points;
   }
 
