@@ -36,8 +36,8 @@ mlir-opt-19 kernel.scheduled.mlir -o kernel.memory.mlir \
   --promote-buffers-to-stack=max-alloc-size-in-bytes=16384 --buffer-deallocation-pipeline
 # 3. Loops, vectors and functions in LLVM's dialect; then LLVM.
 mlir-opt-19 kernel.memory.mlir -o kernel.llvm.mlir \
-  --convert-vector-to-scf="full-unroll target-rank=1" --convert-linalg-to-loops \
-  --fold-memref-alias-ops --lower-affine --canonicalize --cse --expand-strided-metadata \
+  --fold-memref-alias-ops --convert-vector-to-scf="full-unroll target-rank=1" \
+  --convert-linalg-to-loops --lower-affine --canonicalize --cse --expand-strided-metadata \
   --lower-affine --arith-expand --convert-scf-to-cf \
   --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 --convert-vector-to-llvm \
   --convert-math-to-llvm --convert-math-to-libm --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 \

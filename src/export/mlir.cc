@@ -177,35 +177,26 @@ std::string schedule_module(const std::vector<MlirFunction>& functions) {
   std::string text =
       concat("module attributes {transform.with_named_sequence, loopwright.schema = ", kMlirSchema,
              ", loopwright.mlir = \"", kMlirVersion, "\"} {\n");
-  for (const char* name : {"peel", "hoist"}) {
+  for (const char* name : {"peel", "vectorize", "hoist"}) {
     text += concat("transform.named_sequence private @loopwright_", name,
                    "(%f: !transform.any_op {transform.readonly})\n");
   }
-  text += "transform.named_sequence private @loopwright_vectorize"
-          "(%f: !transform.any_op {transform.consumed})\n";
   for (const MlirFunction& function : functions) text += function.script;
   text += "transform.named_sequence @__transform_main(%root: !transform.any_op "
           "{transform.readonly}) {\n";
   int next = 0;
   for (const MlirFunction& function : functions) {
-    const auto match = [&] {
-      const std::string handle = concat("%f", next++);
-      text += concat("  ", handle, " = transform.structured.match ops{[\"func.func\"]} "
-                     "attributes{sym_name = \"", function.symbol,
-                     "\"} in %root : (!transform.any_op) -> !transform.any_op\n");
-      return handle;
-    };
-    const auto include = [&](const std::string& sequence, const std::string& handle) {
+    const std::string handle = concat("%f", next++);
+    text += concat("  ", handle, " = transform.structured.match ops{[\"func.func\"]} "
+                   "attributes{sym_name = \"", function.symbol,
+                   "\"} in %root : (!transform.any_op) -> !transform.any_op\n");
+    for (const std::string& sequence :
+         {function.symbol + "_schedule", std::string("loopwright_peel"),
+          std::string("loopwright_vectorize"), function.symbol + "_unroll",
+          std::string("loopwright_hoist")}) {
       text += concat("  transform.include @", sequence, " failures(propagate) (", handle,
                      ") : (!transform.any_op) -> ()\n");
-    };
-    const std::string whole = match();
-    include(function.symbol + "_schedule", whole);
-    include("loopwright_peel", whole);
-    include("loopwright_vectorize", whole);
-    const std::string rows = match();      // the other handle is gone
-    include(function.symbol + "_unroll", rows);
-    include("loopwright_hoist", rows);
+    }
   }
   return text + "  transform.yield\n}\n}\n";
 }

@@ -28,21 +28,39 @@ transform.named_sequence @loopwright_peel(%f: !transform.any_op {transform.reado
   transform.yield
 }
 
-// Every operation is a row by now: axes of one point go, what remains becomes vectors, which are
-// read and written where their rows lie. (These patterns are right only while a slice is written by
-// one vector: before loops over rows are unrolled.)
-transform.named_sequence @loopwright_vectorize(%f: !transform.any_op {transform.consumed}) {
+// Every operation is a row by now: axes of one point go, what remains becomes vectors, but for what
+// cannot. Each for itself: the patterns that MLIR 19 applies to a function's children take a vector
+// for all of the slice that it is written to, and so forget what lies beside it.
+transform.named_sequence @loopwright_vectorize(%f: !transform.any_op {transform.readonly}) {
   transform.apply_patterns to %f {
     transform.apply_patterns.linalg.fold_unit_extent_dims_via_slices
   } : !transform.any_op
   transform.include @loopwright_simplify failures(propagate) (%f) : (!transform.any_op) -> ()
-  %rows = transform.structured.vectorize_children_and_apply_patterns %f
+  %rows = transform.structured.match interface{LinalgOp} in %f
       : (!transform.any_op) -> !transform.any_op
-  transform.apply_patterns to %rows {
-    transform.apply_patterns.tensor.fold_tensor_subset_ops_into_vector_transfers
+  transform.foreach %rows : !transform.any_op {
+  ^bb0(%row: !transform.any_op):
+    transform.sequence %row : !transform.any_op failures(suppress) {
+    ^bb1(%operation: !transform.any_op):
+      transform.structured.vectorize %operation : !transform.any_op
+    }
+  }
+  transform.apply_cse to %f : !transform.any_op
+  transform.yield
+}
+
+// Takes what each loop reads first and writes last, a slice or a vector, through its iterations.
+transform.named_sequence @loopwright_hoist_subsets(%f: !transform.any_op {transform.readonly}) {
+  %loops = transform.structured.match ops{["scf.for"]} in %f
+      : (!transform.any_op) -> !transform.op<"scf.for">
+  transform.foreach %loops : !transform.op<"scf.for"> {
+  ^bb0(%loop: !transform.op<"scf.for">):
+    transform.loop.hoist_loop_invariant_subsets %loop : !transform.op<"scf.for">
+  }
+  transform.apply_patterns to %f {
     transform.apply_patterns.canonicalization
   } : !transform.any_op
-  transform.apply_cse to %rows : !transform.any_op
+  transform.apply_cse to %f : !transform.any_op
   transform.yield
 }
 
@@ -52,12 +70,9 @@ transform.named_sequence @loopwright_hoist(%f: !transform.any_op {transform.read
     transform.apply_patterns.canonicalization
   } : !transform.any_op
   transform.apply_cse to %f : !transform.any_op
-  %loops = transform.structured.match ops{["scf.for"]} in %f
-      : (!transform.any_op) -> !transform.op<"scf.for">
-  transform.foreach %loops : !transform.op<"scf.for"> {
-  ^bb0(%loop: !transform.op<"scf.for">):
-    transform.loop.hoist_loop_invariant_subsets %loop : !transform.op<"scf.for">
-  }
+  transform.include @loopwright_hoist_subsets failures(propagate) (%f) : (!transform.any_op) -> ()
+  transform.include @loopwright_hoist_subsets failures(propagate) (%f) : (!transform.any_op) -> ()
+  transform.include @loopwright_hoist_subsets failures(propagate) (%f) : (!transform.any_op) -> ()
   transform.apply_patterns to %f {
     transform.apply_patterns.vector.lower_multi_reduction lowering_strategy = "innerreduction"
     transform.apply_patterns.vector.transfer_permutation_patterns
