@@ -29,8 +29,10 @@ transform.named_sequence @loopwright_peel(%f: !transform.any_op {transform.reado
 }
 
 // Every operation is a row by now: axes of one point go, what remains becomes vectors, but for what
-// cannot. Each for itself: the patterns that MLIR 19 applies to a function's children take a vector
-// for all of the slice that it is written to, and so forget what lies beside it.
+// cannot. Vectors are then read and written where their slices lie. MLIR 19's patterns for that take a
+// vector for all of the slice that it is written to, which is so in loops over rows alone: after a
+// peeled loop they would forget all but the rest. So they are applied to these loops, and to no
+// function (nor its children be vectorized, which applies them too).
 transform.named_sequence @loopwright_vectorize(%f: !transform.any_op {transform.readonly}) {
   transform.apply_patterns to %f {
     transform.apply_patterns.linalg.fold_unit_extent_dims_via_slices
@@ -45,6 +47,11 @@ transform.named_sequence @loopwright_vectorize(%f: !transform.any_op {transform.
       transform.structured.vectorize %operation : !transform.any_op
     }
   }
+  %loops = transform.structured.match ops{["scf.for"]} attributes{loopwright.rows} in %f
+      : (!transform.any_op) -> !transform.any_op
+  transform.apply_patterns to %loops {
+    transform.apply_patterns.tensor.fold_tensor_subset_ops_into_vector_transfers
+  } : !transform.any_op
   transform.apply_cse to %f : !transform.any_op
   transform.yield
 }

@@ -116,6 +116,7 @@ class ScriptPrinter {
       unrolls_.push_back(tiling.points[n].iterations);
       mark(loops[n], concat("unroll_", unrolls_.size()));
     }
+    for (const std::string& loop : loops) mark(loop, "rows");
     mark_partial(tiling.points, loops);
   }
 

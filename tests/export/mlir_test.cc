@@ -76,6 +76,7 @@ class Folder {
     return std::system(command.c_str()) == 0;
   }
   std::string log() const { return slurp((path_ / "log").string()).substr(0, 2000); }
+  std::string path(const char* name) const { return (path_ / name).string(); }
   std::string library() const { return (path_ / "kernel.so").string(); }
 
  private:
@@ -207,6 +208,89 @@ TEST(Mlir, RandomSchedulesComputeWhatTheReferenceDoes) {
   for (const auto& [why, count] : refused) std::printf("refused %d times: %s\n", count, why.c_str());
   for (const auto& [name, counts] : of)
     std::printf("%s: %d accepted, %d refused\n", name.c_str(), counts.first, counts.second);
+}
+
+Case case_of(const std::vector<std::string>& words, std::string_view trace_text,
+             const char* machine = "x86_avx512", int threads = 1) {
+  Case one;
+  const absl::StatusOr<Program> program = load_workload(words);
+  EXPECT_TRUE(program.ok()) << program.status();
+  one.program = std::make_shared<const Program>(*program);
+  const Nest start = make_nest(one.program, std::make_shared<const Target>(*find_target(machine)),
+                               threads);
+  const absl::StatusOr<Trace> trace = parse_trace(trace_text);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const absl::StatusOr<Nest> nest = replay(start, *trace);
+  EXPECT_TRUE(nest.ok()) << nest.status();
+  one.trace = trace_text;
+  one.function = mlir_function(*nest, *trace, program->name);
+  return one;
+}
+
+std::map<std::string, std::string> classes_of(const MlirFunction& function) {
+  std::map<std::string, std::string> classes;
+  const nlohmann::ordered_json report = mlir_report(function);
+  for (const auto& step : report["steps"])
+    classes[step["step"].get<std::string>()] = step["class"].get<std::string>();
+  return classes;
+}
+
+TEST(Mlir, SaysWhatItKeeps) {
+  const Case plain = case_of({"dense_relu", "M=100", "N=64", "K=32"},
+                             "reverse_inline(D, C)\n"
+                             "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n");
+  EXPECT_TRUE(is_exact(plain.function));
+  EXPECT_EQ(plain.function.refused, "");
+  const Case lossy = case_of({"dense_relu", "M=100", "N=64", "K=32"},
+                             "reverse_inline(D, C)\n"
+                             "register_tile(C, k, i, j; 2, 8, 32, 0, 1, 0)\n"
+                             "prefetch(C, A; 4)\nparallel(C, i.0; 1)\n", "x86_avx512", 2);
+  EXPECT_FALSE(is_exact(lossy.function));
+  const auto classes = classes_of(lossy.function);
+  EXPECT_EQ(classes.at("reverse_inline(D, C)"), "exact");
+  EXPECT_EQ(classes.at("register_tile(C, k, i, j; 2, 8, 32, 0, 1, 0)"), "approximate");
+  EXPECT_EQ(classes.at("prefetch(C, A; 4)"), "lost");
+  EXPECT_EQ(classes.at("parallel(C, i.0; 1)"), "lost");
+}
+
+TEST(Mlir, RefusesWhatItCannotSay) {
+  const Case fused = case_of({"relu", "N=64"}, "");
+  EXPECT_EQ(fused.function.refused, "");
+  const Case phases = case_of({"conv2d_transpose"}, "phase(Y, x; 2)\n");
+  EXPECT_EQ(phases.function.refused, "Y: an axis of it was cut into phases");
+  EXPECT_FALSE(is_exact(phases.function));
+  EXPECT_EQ(classes_of(phases.function).at("phase(Y, x; 2)"), "refused");
+  const Case elsewhere = case_of({"matmul"}, "", "opencl_gpu");
+  EXPECT_NE(elsewhere.function.refused.find("opencl_gpu"), std::string::npos);
+}
+
+// Stock MLIR's own way to run what was lowered, once: it is not for timing.
+TEST(Mlir, RunsInMlirsOwnRunner) {
+  if (!has_mlir()) GTEST_SKIP() << kNoMlir;
+  const Case one = case_of({"matmul", "M=10", "N=20", "K=30"},
+                           "register_tile(C, k, i, j; 2, 4, 16, 0, 0, 0)\n");
+  Folder folder({one});
+  std::string payload = slurp(folder.path("payload.mlir"));
+  payload.insert(payload.rfind('}'), R"(
+func.func @main() -> i32 {
+  %a = arith.constant dense<2.0> : tensor<10x30xf32>
+  %b = arith.constant dense<3.0> : tensor<30x20xf32>
+  %c = memref.alloca() : memref<10x20xf32>
+  func.call @matmul(%a, %b, %c)
+      : (tensor<10x30xf32>, tensor<30x20xf32>, memref<10x20xf32>) -> ()
+  %i = arith.constant 9 : index
+  %j = arith.constant 19 : index
+  %x = memref.load %c[%i, %j] : memref<10x20xf32>
+  %y = arith.fptosi %x : f32 to i32
+  return %y : i32
+}
+)");
+  write(folder.path("payload.mlir"), payload);
+  const std::string command =
+      concat("cd ", folder.path(""), " && sh lower.sh --keep > log 2>&1 && mlir-cpu-runner-19 "
+             "kernel.llvm.mlir -e main -entry-point-result=i32 > answer 2>> log");
+  ASSERT_EQ(std::system(command.c_str()), 0) << folder.log();
+  EXPECT_EQ(slurp(folder.path("answer")), "180\n");
 }
 
 }  // namespace
