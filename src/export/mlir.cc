@@ -117,6 +117,11 @@ absl::Status add_operations(const Nest& nest, std::vector<Operation>* operations
     const Stage& stage = nest.stages[s];
     if (stage.copy_of >= 0 || stage.place == Place::kInlined) continue;
     ASSIGN_OR_RETURN(Operation operation, make_operation(nest, s));
+    // A product whose operands are gathered would keep nothing of its register tile.
+    if (operation.gathers && nest.program->tensors[stage.tensor].reduce != Reduce::kNone) {
+      return absl::FailedPreconditionError(
+          concat(stage.name, ": it reduces what it reads at computed indices"));
+    }
     operations->push_back(std::move(operation));
   }
   return absl::OkStatus();
