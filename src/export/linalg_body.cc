@@ -147,8 +147,8 @@ class BodyPrinter {
   // Rounds toward zero and saturates; NaN gives 0.
   std::string float_to_int(Type from, Type to, const std::string& value) {
     const std::string zero = constant(from, 0, 0);
-    const std::string above =
-        compare("oge", from, value, constant(from, std::ldexp(1.0, row_of(to).bits - is_signed(to)), 0));
+    const double beyond = std::ldexp(1.0, row_of(to).bits - is_signed(to));
+    const std::string above = compare("oge", from, value, constant(from, beyond, 0));
     const std::string below =
         compare("olt", from, value, constant(from, static_cast<double>(smallest(to)), 0));
     const std::string none = compare("uno", from, value, value);

@@ -35,11 +35,10 @@ absl::Status put_on_axes(const Nest& nest, const Stage& stage, Operation* operat
     whole.extent = tile;
   }
   if (stage.axis_value.empty()) return absl::OkStatus();
+  if (has_fused_axes(stage)) return refuse(stage, "whole axes of it were fused");
   for (size_t d = 0; d < tensor.axes.size(); ++d) {
     const Expr& at = stage.axis_value[d];
-    if (at->op != ExprOp::kAxis)
-      return refuse(stage, has_fused_axes(stage) ? "whole axes of it were fused"
-                                                 : "an axis of it was cut into phases");
+    if (at->op != ExprOp::kAxis) return refuse(stage, "an axis of it was cut into phases");
     operation->result_axes[d] = at->index;
   }
   operation->value = substitute(operation->value, stage.axis_value);

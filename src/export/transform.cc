@@ -122,7 +122,9 @@ class ScriptPrinter {
 
   static int64_t points_of(const Tiling& tiling) {
     int64_t points = 1;
-    for (const TileLoop& loop : tiling.points) points *= loop.iterations.empty() ? 1 : loop.iterations.front();
+    for (const TileLoop& loop : tiling.points) {
+      if (!loop.iterations.empty()) points *= loop.iterations.front();
+    }
     return points;
   }
 
@@ -176,59 +178,69 @@ class ScriptPrinter {
     return chain;
   }
 
+  bool reduces(const Operation& operation) const {
+    return nest_.program->tensors[stage_of(operation).tensor].reduce != Reduce::kNone;
+  }
+
+  void judge_chain(const Chain& chain, const Tiling& tiling) {
+    const std::string& name = stage_of(operations_[chain.host]).name;
+    if (points_of(tiling) > kMostPoints)
+      script_.stages[name].tile = {Grade::kApproximate, "its vectors are too many: rows stay loops"};
+    if (!tiling.interrupted) return;
+    for (int epilogue : chain.epilogues) {
+      script_.stages[stage_of(operations_[epilogue]).name].place = {
+          Grade::kApproximate, "it is applied to all results that a loop around reductions makes, "
+                               "in a pass of its own"};
+    }
+  }
+
   void add_chain(const Chain& chain) {
     const Operation& host = operations_[chain.host];
     const Stage& stage = stage_of(host);
-    const bool reduces = nest_.program->tensors[stage.tensor].reduce != Reduce::kNone;
-    const size_t rank = host.axes.size();
     if (stage.place == Place::kEpilogue || stage.loops.empty()) {  // no loops of its own
       std::vector<int64_t> extents;
       for (const NestAxis& axis : host.axes) extents.push_back(axis.extent);
-      return tile_inside(match("stage", stage.name), rank, plain_tiling(extents));
+      return tile_inside(match("stage", stage.name), extents.size(), plain_tiling(extents));
     }
-    const Tiling tiling = tiling_of(nest_, host), finish = finish_of(host, tiling);
-    StageFidelity& fidelity = script_.stages[stage.name];
-    if (tiling.interrupted && (reduces || !chain.epilogues.empty())) {
-      for (int epilogue : chain.epilogues) {
-        script_.stages[stage_of(operations_[epilogue]).name].place = {
-            Grade::kApproximate, "it is applied to all results that a loop around reductions makes, "
-                                 "in a pass of its own"};
-      }
-    }
-    if (points_of(tiling) > kMostPoints)
-      fidelity.tile = {Grade::kApproximate, "the register tile's rows are too many: they stay loops"};
-    // The last of the chain is tiled; what comes before it is put into its loops, nearest first.
-    std::string root = match("stage", stage.name), host_handle;
-    Handles finishers;                     // before the root
-    std::string init;
-    if (reduces) init = match("init", stage.name);
-    const auto follow = [&](const std::string& next) {
-      if (host_handle.empty()) host_handle = root;
-      else finishers.insert(finishers.begin(), root);
-      root = next;
-    };
+    const Tiling tiling = tiling_of(nest_, host);
+    judge_chain(chain, tiling);
+    if (chain.epilogues.empty() && !host.copies_out) add_alone(host, tiling);
+    else add_finished(chain, tiling);
+  }
+
+  // In nobody's loops but its own.
+  void add_alone(const Operation& host, const Tiling& tiling) {
+    const Stage& stage = stage_of(host);
+    std::string root = match("stage", stage.name);
+    for (const std::vector<TileLoop>& run : tiling.shared)
+      mark_partial(run, tile(root, host.axes.size(), run));
+    tile_inside(root, host.axes.size(), tiling, !host.gathers);
+    const std::vector<int64_t>& shape = nest_.program->tensors[stage.tensor].shape;
+    if (reduces(host)) tile_inside(match("init", stage.name), shape.size(), plain_tiling(shape));
+  }
+
+  // What finishes the results last is tiled; what comes before is put into its loops, nearest first.
+  void add_finished(const Chain& chain, const Tiling& tiling) {
+    const Operation& host = operations_[chain.host];
+    const Stage& stage = stage_of(host);
+    const Tiling finish = finish_of(host, tiling);
+    const size_t rank = host.result_axes.size();
+    std::string summed = match("stage", stage.name), init;
+    if (reduces(host)) init = match("init", stage.name);
+    Handles finishers;                     // in order
     for (int epilogue : chain.epilogues)
-      follow(match("stage", stage_of(operations_[epilogue]).name));
-    if (host.copies_out) follow(match("store", stage.name));
-    const size_t spatial = host.result_axes.size();
-    if (host_handle.empty()) {             // nobody's loops but its own
-      for (const std::vector<TileLoop>& run : tiling.shared)
-        mark_partial(run, tile(root, rank, run));
-      tile_inside(root, rank, tiling, !host.gathers);
-      if (reduces) tile_inside(init, spatial, plain_tiling(nest_.program->tensors[stage.tensor].shape));
-      return;
-    }
+      finishers.push_back(match("stage", stage_of(operations_[epilogue]).name));
+    if (host.copies_out) finishers.push_back(match("store", stage.name));
     for (const std::vector<TileLoop>& run : tiling.shared) {
-      Handles loops = tile(root, spatial, run);
-      for (std::string& finisher : finishers) fuse(finisher, loops.back());
-      fuse(host_handle, loops.back());
-      if (reduces) fuse(init, loops.back());
+      Handles loops = tile(finishers.back(), rank, run);
+      for (size_t n = finishers.size() - 1; n-- > 0;) fuse(finishers[n], loops.back());
+      fuse(summed, loops.back());
+      if (!init.empty()) fuse(init, loops.back());
       mark_partial(run, loops);
     }
-    tile_inside(root, spatial, finish);
-    for (const std::string& finisher : finishers) tile_inside(finisher, spatial, finish);
-    tile_inside(host_handle, rank, tiling, !host.gathers);
-    if (reduces) tile_inside(init, spatial, finish);
+    for (const std::string& finisher : finishers) tile_inside(finisher, rank, finish);
+    tile_inside(summed, host.axes.size(), tiling, !host.gathers);
+    if (!init.empty()) tile_inside(init, rank, finish);
   }
 
   // What does not depend on how it is tiled with others.

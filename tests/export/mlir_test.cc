@@ -71,8 +71,9 @@ class Folder {
 
   // Runs the script and links: whether both went well. A crash of a tool is a failure of the script.
   bool build() {
-    const std::string command = concat("cd ", path_.string(), " && timeout 100 sh lower.sh > log 2>&1 && "
-                                       "cc -shared -Wl,-z,defs -o kernel.so kernel.o -lm >> log 2>&1");
+    const std::string command =
+        concat("cd ", path_.string(), " && timeout 300 sh lower.sh > log 2>&1 && "
+               "cc -shared -Wl,-z,defs -o kernel.so kernel.o -lm >> log 2>&1");
     return std::system(command.c_str()) == 0;
   }
   std::string log() const { return slurp((path_ / "log").string()).substr(0, 2000); }
