@@ -85,28 +85,33 @@ bool bind(const BoundKernel& kernel, PyObject* inputs, BoundKernel* bound) {
   bound->outputs = kernel.outputs;
   bound->packed = kernel.packed;
   bound->workers = kernel.workers.load();
-  bound->fixed.resize(kernel.arguments.size(), nullptr);
   // What was bound before keeps its tensors by the Python object that binds (module.cc).
   bound->fixed = kernel.fixed;
-  bound->held.reserve(kernel.inputs.size());
+  // A buffer stays where it was borrowed: its shape may lie within it.
   std::vector<Tensor> packed_only;
+  packed_only.reserve(kernel.inputs.size());
+  bound->held.reserve(kernel.inputs.size());
   std::vector<bool> given(kernel.arguments.size(), false);
   bool good = true;
   Py_ssize_t at = 0;
   for (PyObject *name, *value; good && PyDict_Next(inputs, &at, &name, &value);) {
-    const int i = find_input(kernel, name);
-    if (i < 0) {
+    const int input = find_input(kernel, name);
+    if (input < 0) {
       PyErr_Format(PyExc_TypeError, "%s: there is no input %R to bind", kernel.name(), name);
       good = false;
       break;
     }
-    const Argument& argument = kernel.arguments[static_cast<size_t>(i)];
-    Tensor tensor;
-    good = tensor.borrow(value, argument, kernel.name());
-    if (!good) break;
-    bound->fixed[static_cast<size_t>(i)] = tensor.data();
-    given[static_cast<size_t>(i)] = true;
-    (argument.read_by_run() ? bound->held : packed_only).push_back(tensor);
+    const auto i = static_cast<size_t>(input);
+    const Argument& argument = kernel.arguments[i];
+    std::vector<Tensor>& owner = argument.read_by_run() ? bound->held : packed_only;
+    owner.emplace_back();
+    good = owner.back().borrow(value, argument, kernel.name());
+    if (!good) {
+      owner.pop_back();
+      break;
+    }
+    bound->fixed[i] = owner.back().data();
+    given[i] = true;
   }
   for (int i : kernel.inputs) {
     if (!given[static_cast<size_t>(i)]) bound->inputs.push_back(i);

@@ -37,10 +37,12 @@ Object make_object(PyTypeObject* type) {
 }
 
 PyObject* new_kernel(PyTypeObject* type, PyObject* args, PyObject*) {
-  const char* path = nullptr;
-  if (!PyArg_ParseTuple(args, "s:Kernel", &path)) return nullptr;
+  PyObject* bytes = nullptr;
+  if (!PyArg_ParseTuple(args, "O&:Kernel", PyUnicode_FSConverter, &bytes)) return nullptr;
+  const Object path(bytes);
   std::unique_ptr<KernelInstance> instance;
-  const Failure failure = without_gil([&] { return load_kernel_library(path, &instance); });
+  const Failure failure = without_gil(
+      [&] { return load_kernel_library(PyBytes_AS_STRING(path.get()), &instance); });
   if (!failure.ok()) return raise(failure);
   Object self = make_object(type);
   if (self == nullptr || !describe(std::move(instance), of(self.get())->kernel)) return nullptr;

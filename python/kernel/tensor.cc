@@ -170,8 +170,11 @@ bool Tensor::borrow_dlpack(PyObject* object, const Argument& wanted, const char*
   if (const dlpack::ExchangeApi* api = exchange_of(object); api != nullptr) {
     dlpack::Tensor tensor;
     if (api->lend(object, &tensor) != 0) return false;
+    if (!check_dlpack(tensor, /*read_only=*/false, wanted, kernel)) return false;
     data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    return check_dlpack(tensor, /*read_only=*/false, wanted, kernel);
+    object_ = Py_NewRef(object);
+    held_ = Held::kObject;
+    return true;
   }
   Object capsule(ask_capsule(object));
   if (capsule == nullptr) {

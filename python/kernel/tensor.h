@@ -38,7 +38,7 @@ class Tensor {
   enum class Held { kNothing, kBuffer, kObject };
   Held held_;
   void* data_;
-  PyObject* object_;                       // a capsule, or a view of the caller's array
+  PyObject* object_;                       // a capsule, the caller's array, or a view of that
   Py_buffer buffer_;
 };
 

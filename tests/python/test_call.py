@@ -1,6 +1,7 @@
 """What a call takes, gives and refuses."""
 import array
 import ctypes
+import weakref
 
 import numpy as np
 import pytest
@@ -206,6 +207,13 @@ def test_takes_tensors_by_dlpacks_table_of_functions(untuned):
     x, y = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
     add(Lender(x), Lender(x), out=Lender(y))
     assert np.array_equal(y, 2 * x)
+    lender = Lender(x.copy())
+    alive = weakref.ref(lender)
+    bound = add.bind(B=lender)
+    del lender
+    assert alive() is not None and np.array_equal(bound(x), 2 * x)
+    del bound
+    assert alive() is None
     assert "A is f64[6], the kernel takes f32[6]" in refused(add, Lender(x.astype(np.float64)), x)
     assert "B is f32[2, 3], the kernel takes" in refused(add, x, Lender(x.reshape(2, 3)))
     assert "B is on a device of DLPack's type 2" in refused(add, x, Lender(x, device=2))
