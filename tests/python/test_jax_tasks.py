@@ -138,6 +138,8 @@ def test_a_task_is_what_one_would_write():
     ((op, times),) = lw.jax.tasks(lambda x, w, b: jax.nn.relu(x @ w + b), x, w, b)
     assert times == 1
     assert op.id == lw.op("dense_relu", M=8, N=48, K=32, const=()).id
+    ((op, _),) = lw.jax.tasks(jax.nn.softmax, x)
+    assert op.id == lw.op("softmax", M=8, N=32).id
 
 
 def test_equal_tasks_are_one():

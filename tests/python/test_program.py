@@ -273,3 +273,13 @@ def test_a_cache_that_cannot_be_is_a_temporary_folder(tmp_path, no_db):
 def test_equal_kernels_are_kept_once(no_db):
     first, second = (lw.op("relu", N=24).kernel(db=no_db, threads=1) for _ in range(2))
     assert first.path == second.path and first.digest in first.path
+
+
+def test_a_damaged_cache_is_mended(no_db):
+    op = lw.op("relu", N=25)
+    path = op.kernel(db=no_db, threads=1).path
+    with open(path, "ab") as file:
+        file.write(b"more")
+    kernel = op.kernel(db=no_db, threads=1)
+    assert kernel.path == path
+    assert np.array_equal(kernel(np.full(25, -1, np.float32)), np.zeros(25))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import filecmp
 import os
 import shutil
 import tempfile
@@ -40,12 +41,16 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def keep(made: Path, digest: str) -> Path:
-    """Moves the folder to its place. What is there under the digest already stays: somebody may have
-    it loaded, and it is the same."""
+    """Moves the folder to its place. What is there already stays, since somebody may have it loaded,
+    unless it is no longer what it was."""
     place = folder("kernels") / digest
     try:
         made.rename(place)
     except OSError:
         if not place.is_dir():
             raise
+        names = os.listdir(made)
+        if filecmp.cmpfiles(made, place, names, shallow=False)[0] != names:
+            place.rename(made.with_name("damaged"))
+            made.rename(place)
     return place

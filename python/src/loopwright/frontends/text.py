@@ -22,6 +22,7 @@ _REDUCE = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduc
 _VIEWS = {"broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "copy", "stop_gradient"}
 _MAPS = {*_BINARY, *_UNARY, "max", "min", "neg", "not", "integer_pow", "square", "pow",
          "select_n", "convert_element_type", "clamp", "log1p"}
+_NEUTRAL = {"max": float("-inf"), "min": float("inf")}
 _MOST_RANK = 12                            # of the language
 
 
@@ -133,6 +134,9 @@ class _Writer:
 
     def map(self, node: Node, operands: Sequence[Read]) -> Read:
         name, result, a = node.name, node.outputs[0], operands[0]
+        for value, other in zip(node.inputs, reversed(operands)):
+            if name in _NEUTRAL and value.literal is not None and value.literal == _NEUTRAL[name]:
+                return other               # softmax's, which JAX begins with
         if name in ("max", "min", "pow"):
             return lambda i: f"{name}({_bare(a(i))}, {_bare(operands[1](i))})"
         if name in _BINARY:
