@@ -234,6 +234,10 @@ def test_progress_is_logged(tuned_db, caplog, tmp_path):
     assert len(tuned_db[3]) >= tuned_db[2].trials and "stored 1" in tuned_db[3][0]
 
 
+def test_says_what_the_machine_is():
+    assert lw.doctor()["cores"] >= 1
+
+
 def test_targets():
     names = [target["name"] for target in lw.targets()]
     assert "host" in names and "x86_avx2" in names

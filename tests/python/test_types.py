@@ -1,9 +1,11 @@
 """The package's types, and those of a program that uses it, under mypy --strict."""
+import ast
 import os
 import subprocess
 import sys
 import textwrap
 
+import loopwright as lw
 from conftest import SOURCE
 
 
@@ -17,6 +19,15 @@ def test_the_package(tmp_path):
                 "--cache-dir", str(tmp_path), os.path.join(SOURCE, "python", "src", "loopwright"),
                 cwd=tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_stub_names_what_there_is():
+    with open(os.path.join(SOURCE, "python", "src", "loopwright", "__init__.pyi")) as file:
+        names = {alias.asname for node in ast.parse(file.read()).body
+                 if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert names == {*lw.__all__, "jax"}
+    for name in lw.__all__:
+        assert getattr(lw, name).__module__.startswith("loopwright"), name
 
 
 def test_a_program_that_uses_it(tmp_path):

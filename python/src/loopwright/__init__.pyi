@@ -23,4 +23,5 @@ from .requests import capture as capture
 from .tuning import Tuned as Tuned
 from .tuning import tune as tune
 
+__all__: list[str]
 __version__: str
