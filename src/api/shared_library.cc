@@ -84,11 +84,12 @@ absl::Status link_shared(const std::string& object, const std::string& entry,
   const std::string source = out + ".stub.c";
   if (stub.empty()) {
     ASSIGN_OR_RETURN(const std::string linker, find_linker(architecture));
-    words = {linker, "-shared", "-z", "noexecstack", "--build-id=none", alias, "-o", out, in};
+    words = {linker, "-shared", "-Bsymbolic", "-z", "noexecstack", "--build-id=none", alias, "-o", out, in};
   } else {
     ASSIGN_OR_RETURN(const std::string compiler, find_compiler(architecture));
     RETURN_IF_ERROR(write_file(source, stub));
-    words = {compiler, "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-Wl,--build-id=none",
+    words = {compiler, "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-Wl,-Bsymbolic",
+             "-Wl,--build-id=none",
              "-Wl," + alias, "-o", out, source, in};
   }
   const absl::StatusOr<ProgramEnd> end = run_program(words, "/", kLinkLimit);
