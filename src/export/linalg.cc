@@ -144,36 +144,47 @@ class FunctionPrinter {
         std::all_of(operand.low.begin(), operand.low.end(), [](int64_t n) { return n == 0; }))
       return source;
     const std::string name = concat("%t", nest_.stages[operation.stage].tensor, "_in", number);
-    // What of the tensor is read at all, and where that lies in what is read.
-    std::vector<int64_t> from, inside, at;
-    for (size_t d = 0; d < operand.shape.size(); ++d) {
-      from.push_back(std::max<int64_t>(0, -operand.low[d]));
-      at.push_back(std::max<int64_t>(0, operand.low[d]));
-      inside.push_back(tensor.shape[d] - from[d] - std::max<int64_t>(0, -operand.high[d]));
-    }
-    const std::string inside_type = tensor_type(inside, tensor.type);
-    if (inside != tensor.shape) {
-      line(concat(name, "_part = tensor.extract_slice ", source, slice_text(from, inside), " : ",
-                  type_of(tensor), " to ", inside_type));
+    const Slab inside = inside_slab(operand);
+    const std::string inside_type = tensor_type(inside.shape, tensor.type);
+    if (inside.shape != tensor.shape) {    // cut off what is not read
+      std::vector<int64_t> from;
+      for (int64_t added : operand.low) from.push_back(std::max<int64_t>(0, -added));
+      line(concat(name, "_part = tensor.extract_slice ", source, slice_text(from, inside.shape),
+                  " : ", type_of(tensor), " to ", inside_type));
       source = name + "_part";
     }
     if (!has_margin(operand)) return source;
-    const size_t rank = inside.size();
-    const std::string type = tensor_type(operand.shape, tensor.type);
-    const std::string which = margin_name(nest_, operation, number);
     const std::string value =
         operand.fill == nullptr
             ? constant(name + "_fill", tensor.type, 0, 0)
             : constant(name + "_fill", tensor.type, operand.fill->number, operand.fill->integer);
-    line(concat(name, "_empty = tensor.empty() : ", type));
-    fill(name + "_filled", name + "_empty", type, rank, tensor.type, value,
-         concat("loopwright.margin = \"", which, "\""));
-    line(concat(name, "_hole = tensor.extract_slice ", name, "_filled", slice_text(at, inside),
-                " : ", type, " to ", inside_type));
-    copy(name + "_copy", source, name + "_hole", inside_type, rank, tensor.type,
-         concat("loopwright.inside = \"", which, "\""));
-    line(concat(name, " = tensor.insert_slice ", name, "_copy into ", name, "_filled",
-                slice_text(at, inside), " : ", inside_type, " into ", type));
+    const std::string type = tensor_type(operand.shape, tensor.type);
+    const size_t rank = operand.shape.size();
+    std::string whole = name + "_empty";
+    line(concat(whole, " = tensor.empty() : ", type));
+    // Makes a slab of it: into the slice `_hole`, by `make`.
+    const auto put = [&](const Slab& slab, const std::string& result, const auto& make) {
+      const std::string slab_type = tensor_type(slab.shape, tensor.type);
+      const std::string slice = slice_text(slab.offsets, slab.shape);
+      line(concat(result, "_hole = tensor.extract_slice ", whole, slice, " : ", type, " to ",
+                  slab_type));
+      make(result + "_made", result + "_hole", slab_type);
+      line(concat(result, " = tensor.insert_slice ", result, "_made into ", whole, slice, " : ",
+                  slab_type, " into ", type));
+      whole = result;
+    };
+    const std::vector<Slab> margins = margin_slabs(operand);
+    for (int n = 0; n < static_cast<int>(margins.size()); ++n) {
+      put(margins[n], concat(name, "_margin", n), [&](const auto& made, const auto& hole,
+                                                      const auto& slab_type) {
+        fill(made, hole, slab_type, rank, tensor.type, value,
+             concat("loopwright.margin = \"", margin_name(nest_, operation, number), ".", n, "\""));
+      });
+    }
+    put(inside, name, [&](const auto& made, const auto& hole, const auto& slab_type) {
+      copy(made, source, hole, slab_type, rank, tensor.type,
+           concat("loopwright.inside = \"", margin_name(nest_, operation, number), "\""));
+    });
     return name;
   }
 

@@ -5,7 +5,7 @@
 // of its effective body; a reduction has another before it, loopwright.init = "NAME", that fills
 // with the identity, and where no map finishes it one behind it, loopwright.store = "NAME", that
 // copies its results to where they belong. Where indices leave a tensor, what is read is made
-// first: its margin is filled, loopwright.margin = "NAME.OPERAND", and its inside copied,
+// first: its margins are filled, loopwright.margin = "NAME.OPERAND.N", and its inside copied,
 // loopwright.inside = "NAME.OPERAND".
 // Arguments are inputs, then outputs, which are written in place; copies that a schedule makes of
 // inputs are none of it.

@@ -130,6 +130,31 @@ bool has_margin(const Operand& operand) {
          std::any_of(operand.high.begin(), operand.high.end(), is_added);
 }
 
+std::vector<Slab> margin_slabs(const Operand& operand) {
+  std::vector<Slab> slabs;
+  const auto add = [&](size_t dimension, int64_t offset, int64_t elements) {
+    if (elements <= 0) return;
+    slabs.push_back({std::vector<int64_t>(operand.shape.size()), operand.shape});
+    slabs.back().offsets[dimension] = offset;
+    slabs.back().shape[dimension] = elements;
+  };
+  for (size_t d = 0; d < operand.shape.size(); ++d) {
+    add(d, 0, operand.low[d]);
+    add(d, operand.shape[d] - operand.high[d], operand.high[d]);
+  }
+  return slabs;
+}
+
+Slab inside_slab(const Operand& operand) {
+  Slab slab;
+  for (size_t d = 0; d < operand.shape.size(); ++d) {
+    const int64_t low = std::max<int64_t>(0, operand.low[d]);
+    slab.offsets.push_back(low);
+    slab.shape.push_back(operand.shape[d] - low - std::max<int64_t>(0, operand.high[d]));
+  }
+  return slab;
+}
+
 bool Operand::operator==(const Operand& other) const {
   const bool same_fill = fill == nullptr ? other.fill == nullptr
                                          : other.fill != nullptr && same(fill, other.fill);

@@ -25,6 +25,14 @@ struct Operand {
 
 // Whether elements are added, so that what is read must be made first.
 bool has_margin(const Operand& operand);
+// A box of what is read.
+struct Slab {
+  std::vector<int64_t> offsets, shape;
+};
+// The added elements: before and behind each dimension's others, corners in several. Then what is
+// copied.
+std::vector<Slab> margin_slabs(const Operand& operand);
+Slab inside_slab(const Operand& operand);
 
 struct Operation {
   int stage;                               // of Nest::stages

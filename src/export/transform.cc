@@ -131,14 +131,14 @@ class ScriptPrinter {
   void add_margin(const Operation& operation, int number) {
     const Operand& operand = operation.operands[number];
     if (!has_margin(operand)) return;
-    std::vector<int64_t> inside;
-    for (size_t d = 0; d < operand.shape.size(); ++d) {
-      inside.push_back(operand.shape[d] - std::max<int64_t>(0, operand.low[d]) -
-                       std::max<int64_t>(0, operand.high[d]));
-    }
     const std::string name = margin_name(nest_, operation, number);
-    tile_inside(match("margin", name), operand.shape.size(), plain_tiling(operand.shape));
-    tile_inside(match("inside", name), operand.shape.size(), plain_tiling(inside));
+    const std::vector<Slab> margins = margin_slabs(operand);
+    for (size_t n = 0; n < margins.size(); ++n) {
+      tile_inside(match("margin", concat(name, ".", n)), operand.shape.size(),
+                  plain_tiling(margins[n].shape));
+    }
+    tile_inside(match("inside", name), operand.shape.size(),
+                plain_tiling(inside_slab(operand).shape));
   }
 
   // Whether the tensor has that one reader, and no caller wants it.
