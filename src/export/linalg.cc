@@ -130,8 +130,13 @@ class FunctionPrinter {
                 identity_text(rank), "], iterator_types = [", parallel(rank), "]}"));
     line(concat("    ins(", from, " : ", type, ") outs(", into, " : ", type, ") attrs = {", mark,
                 "} {"));
-    line(concat("  ^bb0(%in: ", mlir_type(element), ", %out: ", mlir_type(element), "):"));
-    line(concat("    linalg.yield %in : ", mlir_type(element)));
+    const std::string_view word = mlir_type(element);
+    line(concat("  ^bb0(%in: ", word, ", %out: ", word, "):"));
+    // MLIR takes a copy out of its operation and makes loops over elements of it. Of its own sign a
+    // number is itself: LLVM sees that, once it is vectors.
+    const bool has_sign = element == Type::kF32 || element == Type::kF64;
+    if (has_sign) line(concat("    %same = math.copysign %in, %in : ", word));
+    line(concat("    linalg.yield ", has_sign ? "%same" : "%in", " : ", word));
     line(concat("} -> ", type));
   }
 
