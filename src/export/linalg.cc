@@ -1,12 +1,13 @@
 #include "src/export/linalg.h"
 
 #include <algorithm>
-#include <utility>
+#include <string_view>
 
 #include "absl/strings/str_join.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/export/linalg_body.h"
+#include "src/expr/expr.h"
 
 namespace lw {
 namespace {

@@ -12,7 +12,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "src/base/check.h"
 #include "src/base/message.h"
 #include "src/expr/language/print.h"
 

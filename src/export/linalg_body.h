@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "loopwright/type.h"
 #include "src/export/operation.h"
 
 namespace lw {

@@ -6,10 +6,10 @@
 # --unscheduled: loops as the payload has them. --cpu: for which processor (default: this one).
 # --keep: what lies between the steps stays, as kernel.*.
 set -eu
-cpu=native keep= scheduled=1
+cpu=native keep='' scheduled=1
 while [ $# -gt 0 ]; do
   case $1 in
-    --unscheduled) scheduled= ;;
+    --unscheduled) scheduled='' ;;
     --cpu) cpu=$2; shift ;;
     --keep) keep=1 ;;
     *) echo "lower.sh: what is $1?" >&2; exit 1 ;;

@@ -1,6 +1,7 @@
 #include "src/export/operation.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "src/base/check.h"

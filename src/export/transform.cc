@@ -1,6 +1,7 @@
 #include "src/export/transform.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_join.h"

@@ -1,6 +1,7 @@
 // A schedule as a transform script for stock MLIR, applied to what linalg.h prints.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

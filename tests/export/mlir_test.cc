@@ -163,7 +163,7 @@ constexpr const char* kOperators[] = {
 TEST(Mlir, RandomSchedulesComputeWhatTheReferenceDoes) {
   if (!has_mlir()) GTEST_SKIP() << kNoMlir;
   Rng rng(static_cast<uint64_t>(setting("LW_SEED", 5)));
-  const int64_t wanted = setting("LW_MLIR_SCHEDULES", 100);
+  const int64_t wanted = setting("LW_MLIR_SCHEDULES", 500);
   std::map<std::string, int> refused;
   std::map<std::string, std::pair<int, int>> of;  // an operator: accepted, refused
   std::vector<Case> cases;
