@@ -52,5 +52,10 @@ TEST_F(ExportMlirTest, EndsWhereNotAllCanBeKept) {
   EXPECT_FALSE(std::filesystem::exists(path("exact/schedule.mlir")));
 }
 
+TEST_F(ExportMlirTest, RefusesOptionsOfTheOther) {
+  EXPECT_EQ(cli(std::string("export ") + kTiny + " --exact -o out -q").code, 1);
+  EXPECT_EQ(cli(std::string("export ") + kTiny + " --emit mlir --locked b -o out -q").code, 1);
+}
+
 }  // namespace
 }  // namespace lw

@@ -67,7 +67,14 @@ absl::StatusOr<int> print(const ExportFlags& options, const Task& task,
 
 absl::StatusOr<int> run_export(const ExportFlags& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
+  if (options.emit != "mlir" && options.exact) {
+    return absl::InvalidArgumentError("--exact is for --emit mlir: a kernel keeps all of a schedule");
+  }
   const bool is_locked = !options.locked.empty() || !options.lock.empty();
+  if (options.emit == "mlir" && is_locked) {
+    return absl::InvalidArgumentError("lock files and bundles hold kernels, no scripts for MLIR: leave "
+                                      "--locked and --lock out");
+  }
   if (options.withdrawn.any() && !is_locked) {
     return absl::InvalidArgumentError("--withdrawn and --server are for --locked and --lock: the "
                                       "database knows what was withdrawn from it");
