@@ -13,6 +13,7 @@
 #include "src/expr/expr.h"
 #include "src/expr/language/syntax.h"
 #include "src/expr/language/text.h"
+#include "src/expr/work/work.h"
 #include "src/kernel/kernel.h"
 #include "tuner_db/ladder/withdrawn_list.h"
 #include "tuner_db/record.h"
@@ -98,6 +99,7 @@ Json facts_json(const Task& task, const Choice& choice, const Kernel& kernel) {
                                  {"alignment", one.alignment}});
     if (!is_output) json["arguments"].back()["read_by_run"] = (one.flags & LW_READ_BY_RUN) != 0;
   }
+  json["flops"] = count_flops(*task.program()).useful;
   json["workspace_bytes"] = kernel.workspace_bytes;
   json["private_bytes"] = kernel.private_bytes;
   json["packed_bytes"] = kernel.packed_bytes;

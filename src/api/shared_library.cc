@@ -84,7 +84,8 @@ absl::Status link_shared(const std::string& object, const std::string& entry,
   const std::string source = out + ".stub.c";
   if (stub.empty()) {
     ASSIGN_OR_RETURN(const std::string linker, find_linker(architecture));
-    words = {linker, "-shared", "-Bsymbolic", "-z", "noexecstack", "--build-id=none", alias, "-o", out, in};
+    words = {linker, "-shared", "-Bsymbolic", "-z", "noexecstack", "--build-id=none", alias,
+             "-o", out, in};
   } else {
     ASSIGN_OR_RETURN(const std::string compiler, find_compiler(architecture));
     RETURN_IF_ERROR(write_file(source, stub));

@@ -1,6 +1,7 @@
 /* A kernel as a function of tvm-ffi's stable C ABI, __tvm_ffi_NAME(inputs..., results...), for torch,
  * JAX, TVM, Rust: tensors in the order of declaration. Compiled with -DNAME=..., linked with NAME.o.
- * It runs on the calling thread, and packs const inputs in each call. */
+ * It runs on the calling thread. Const inputs are packed in each call, unless one tensor of bytes more
+ * follows, which __tvm_ffi_NAME_prepack(inputs..., results..., bytes) has written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,27 +67,54 @@ static int take(const lw_argument* wanted, const TVMFFIAny* given, void** buffer
 
 static int64_t lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-#define JOINED(a, b) a##b
-#define SYMBOL(name) JOINED(__tvm_ffi_, name)
-int SYMBOL(NAME)(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  (void)self, (void)result;
+/* Memory for what the kernel packs, 64-byte aligned. */
+static int take_packed(const TVMFFIAny* given, void** memory) {
+  if (given->type_index != kDLTensorPtr && given->type_index != kTensor)
+    return refuse("packed", " is no tensor");
+  const DLTensor* t =
+      (const DLTensor*)(given->pointer + (given->type_index == kTensor ? kObjectHeader : 0));
+  if (t->device_type != kCpu || t->rank != 1 || t->bits != 8 || (t->strides && t->strides[0] != 1) ||
+      t->shape[0] < loopwright_kernel.packed_bytes)
+    return refuse("packed", " is not as many bytes as the kernel packs");
+  *memory = t->data + t->byte_offset;
+  return (uintptr_t)*memory % 64 == 0 ? 0 : refuse("packed", " is not aligned to 64 bytes");
+}
+
+static int call(const TVMFFIAny* args, int32_t count, int only_packs) {
   const lw_kernel* k = &loopwright_kernel;
-  if (count != k->arguments) return refuse("", "takes its inputs and then its results");
+  const int has_packed = k->packed_bytes > 0 && count == k->arguments + 1;
+  if (count != k->arguments + has_packed || (only_packs && !has_packed))
+    return refuse("", "takes its inputs and then its results");
   void* buffers[count];
-  for (int i = 0; i < count; ++i)
+  void* packed = 0;
+  for (int i = 0; i < k->arguments; ++i)
     if (take(&k->argument[i], &args[i], &buffers[i]) != 0) return -1;
-  for (int i = 0; i < count; ++i)
-    for (int j = 0; j < count; ++j)
+  if (has_packed && take_packed(&args[k->arguments], &packed) != 0) return -1;
+  for (int i = 0; i < k->arguments; ++i)
+    for (int j = 0; j < k->arguments; ++j)
       if (i != j && (k->argument[i].flags & LW_OUTPUT) &&
           (char*)buffers[i] < (char*)buffers[j] + k->argument[j].bytes &&
           (char*)buffers[j] < (char*)buffers[i] + k->argument[i].bytes)
         return refuse(k->argument[i].name, " overlaps another argument");
   const int64_t workspace = lines(k->workspace_bytes) + lines(k->private_bytes);
-  char* memory = aligned_alloc(64, (size_t)(64 + workspace + lines(k->packed_bytes)));
+  const int64_t own = has_packed ? 0 : lines(k->packed_bytes);
+  char* memory = aligned_alloc(64, (size_t)(64 + workspace + own));
   if (!memory) return refuse("", "no memory for its workspace");
-  lw_context context = {0, 0, 1, memory, memory + workspace};
-  int code = k->packed_bytes > 0 ? k->prepack(&context, buffers) : 0;
-  if (code == 0) code = k->run(&context, buffers);
+  lw_context context = {0, 0, 1, memory, has_packed ? packed : memory + workspace};
+  const int packs = only_packs || (k->packed_bytes > 0 && !has_packed);
+  int code = packs ? k->prepack(&context, buffers) : 0;
+  if (code == 0 && !only_packs) code = k->run(&context, buffers);
   free(memory);
   return code == 0 ? 0 : refuse("", "refused its context");
+}
+
+#define JOINED(a, b, c) a##b##c
+#define SYMBOL(name, end) JOINED(__tvm_ffi_, name, end)
+int SYMBOL(NAME, )(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  (void)self, (void)result;
+  return call(args, count, 0);
+}
+int SYMBOL(NAME, _prepack)(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  (void)self, (void)result;
+  return loopwright_kernel.packed_bytes > 0 ? call(args, count, 1) : 0;
 }
