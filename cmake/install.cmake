@@ -99,7 +99,10 @@ if(NOT LOOPWRIGHT_SANITIZE)
             -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
   add_test(NAME symbols_test
     COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/tests/package/symbols.cmake)
-  set_tests_properties(package_test symbols_test PROPERTIES LABELS consumer)
+  # Every door of docs/consumers.md, line by line.
+  add_test(NAME consumers_test
+    COMMAND ${CMAKE_SOURCE_DIR}/tests/tour/consumers ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  set_tests_properties(package_test symbols_test consumers_test PROPERTIES LABELS consumer)
 endif()
 
 # examples/kernels with the component Kernels alone: cold and warm, from a lock file, cut off from the
