@@ -102,15 +102,14 @@ if(NOT LOOPWRIGHT_SANITIZE)
   # Every door of docs/consumers.md, line by line.
   add_test(NAME consumers_test
     COMMAND ${CMAKE_SOURCE_DIR}/tests/tour/consumers ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-  set_tests_properties(package_test symbols_test consumers_test PROPERTIES LABELS consumer)
+  # examples/kernels with the component Kernels alone: cold and warm, from a lock file, cut off from the
+  # network, in another folder.
+  add_test(NAME cmake_kernels_test
+    COMMAND ${CMAKE_COMMAND} -DBINARY_DIR=${CMAKE_BINARY_DIR} -DSOURCE_DIR=${CMAKE_SOURCE_DIR}
+            -P ${CMAKE_SOURCE_DIR}/tests/package/cmake_kernels.cmake)
+  set_tests_properties(package_test symbols_test consumers_test cmake_kernels_test
+                       PROPERTIES LABELS consumer)
 endif()
-
-# examples/kernels with the component Kernels alone: cold and warm, from a lock file, cut off from the
-# network, in another folder. What it builds is not sanitized, whatever the program is.
-add_test(NAME cmake_kernels_test
-  COMMAND ${CMAKE_COMMAND} -DBINARY_DIR=${CMAKE_BINARY_DIR} -DSOURCE_DIR=${CMAKE_SOURCE_DIR}
-          -P ${CMAKE_SOURCE_DIR}/tests/package/cmake_kernels.cmake)
-set_tests_properties(cmake_kernels_test PROPERTIES LABELS consumer)
 
 # An exported kernel in a program of C on an OpenCL device.
 add_test(NAME opencl_example_test

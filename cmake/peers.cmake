@@ -7,7 +7,7 @@ function(peer name)
   add_library(lw_peer_${name} MODULE ${ARGN})
   set_target_properties(lw_peer_${name} PROPERTIES PREFIX ""
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/peers INSTALL_RPATH "$ORIGIN")
-  install(TARGETS lw_peer_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/loopwright/peers)
+  install(TARGETS lw_peer_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/loopwright/peers OPTIONAL)
 endfunction()
 
 include(GNUInstallDirs)
