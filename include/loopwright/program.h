@@ -57,9 +57,9 @@ std::vector<int> inputs(const Program& program);
 std::vector<int> outputs(const Program& program);
 
 // "matmul M=512 N=512", "my.te:dense_relu M=128", "my.te" (a file with one op), or as the first word
-// a text with one op, known by its line break: finds the op, instantiates it. Unknown names answer with the nearest ones. A word that
-// every op takes is "allow=bf16": its f32 products are of operands rounded to bf16, where arrays of
-// multipliers are for them; another program, which has another id.
+// a text with one op, known by its line break: finds the op, instantiates it. Unknown names answer
+// with the nearest ones. A word that every op takes is "allow=bf16": its f32 products are of operands
+// rounded to bf16, where arrays of multipliers are for them; another program, which has another id.
 // `const_names`: null keeps what the op declares, otherwise exactly these inputs are const (an
 // unknown name is an error).
 absl::StatusOr<Program> load_workload(const std::vector<std::string>& words,

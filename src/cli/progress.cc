@@ -18,10 +18,12 @@ constexpr double kSecondsBetweenLines = 3;
 }  // namespace
 
 Progress::Progress(const Output& output, const Task& task, const Store& store,
-                   const TuningOptions& budget, double peak_gflops, std::string name)
+                   const TuningOptions& budget, double peak_gflops, bool json,
+                   std::string name)
     : output_(output), task_(task), store_(store), budget_(budget), name_(std::move(name)),
       useful_flops_(count_flops(*task.program()).useful), peak_gflops_(peak_gflops),
-      terminal_(isatty(STDERR_FILENO) != 0 && !output.quiet && !output.verbose) {
+      json_(json),
+      terminal_(isatty(STDERR_FILENO) != 0 && !json && !output.quiet && !output.verbose) {
   if (!output.verbose) return;
   if (const auto stored = store.measurements(task.key()); stored.ok() && !stored->empty()) {
     last_id_ = stored->back().id;
@@ -54,6 +56,16 @@ std::string Progress::line(const TuneProgress& p) const {
 }
 
 void Progress::update(const TuneProgress& progress) {
+  if (json_) {
+    const Json document = {{"workload", name_.empty() ? task_.workload().source_words : name_},
+                           {"trials", progress.trials},
+                           {"failed", progress.failed},
+                           {"best_us", progress.best_us > 0 ? Json(progress.best_us) : Json()},
+                           {"elapsed_s", progress.elapsed_s},
+                           {"candidates_per_s", progress.candidates_per_s}};
+    std::cerr << document.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+    return;
+  }
   if (output_.quiet) return;
   if (output_.verbose) return announce();
   if (terminal_) {

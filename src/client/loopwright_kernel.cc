@@ -193,7 +193,8 @@ int32_t loopwright_export(loopwright_client* client, const loopwright_task* aske
   const auto write = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const lw::Task task, lw::task_asked(asked));
     ASSIGN_OR_RETURN(const lw::Choice choice, choice_for(client, task));
-    return lw::export_kernel(task, choice, folder, {.entry = lw::text_or_none(entry), .shared = shared != 0})
+    return lw::export_kernel(task, choice, folder, {.entry = lw::text_or_none(entry),
+                                                .shared = shared != 0})
         .status();
   };
   return lw::report(write(), error, error_size);

@@ -475,5 +475,20 @@ TEST_F(CliTest, LoserOfTwoTunesOnOneKeyNamesTheOther) {
   EXPECT_EQ(finish(first).code, 4);
 }
 
+// A document a line for who shows it elsewhere.
+TEST_F(CliTest, ProgressForPrograms) {
+  const CliRun run = cli(std::string("tune -q --json --progress json --trials 4 --seconds 20 ") + kTiny);
+  ASSERT_EQ(run.code, 0) << run.err;
+  std::istringstream lines(run.err);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const nlohmann::json document = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_TRUE(document.is_object()) << line;
+    EXPECT_EQ(document["workload"], "matmul M=24 N=40 K=16");
+    EXPECT_GE(document["trials"], 0);
+  }
+  EXPECT_GE(count, 1);
+}
+
 }  // namespace
 }  // namespace lw

@@ -29,7 +29,7 @@ struct TuneOptions {
   DatabaseFlags database;
   Output output;
   SearchOptions search;
-  std::string suite, model = "draft", keep_failing;
+  std::string suite, model = "draft", keep_failing, progress = "text";
   bool names_model = false;
 };
 
@@ -294,7 +294,8 @@ absl::StatusOr<Tuned> tune_one(const TuneOptions& options, const Task& task, Sto
   }
   absl::StatusOr<TuneResult> result;
   {
-    Progress progress(options.output, task, store, options.search, peak_gflops);
+    Progress progress(options.output, task, store, options.search, peak_gflops,
+                      options.progress == "json");
     TuneHooks hooks;
     hooks.now = [begin_s] { return process_seconds() - begin_s; };
     hooks.progress = [&](const TuneProgress& p) { progress.update(p); };
@@ -320,7 +321,8 @@ absl::StatusOr<std::vector<TuneResult>> tune_cases(const TuneOptions& options,
   std::vector<SuiteMember> members;
   for (size_t i = 0; i < tasks.size(); ++i) {
     progress.push_back(std::make_unique<Progress>(options.output, tasks[i], store, options.search,
-                                                  /*peak_gflops=*/0, cases[i].name));
+                                                  /*peak_gflops=*/0, options.progress == "json",
+                                                  cases[i].name));
     SuiteMember member{.task = tasks[i]};
     member.progress = [p = progress.back().get()](const TuneProgress& now) { p->update(now); };
     member.model = model_of(options, tasks[i]);
@@ -434,6 +436,10 @@ Action declare_tune(CliArguments app) {
   add_workload(app, &options->workload, /*required=*/false);
   add_database(app, &options->database);
   add_output(app, &options->output);
+  app.add_option("--progress", options->progress,
+                 "text, or json: a line of it on stderr after every batch, for programs")
+      .capture_default_str()
+      .one_of({"text", "json"});
   app.add_option(
       "--suite", options->suite,
       "a JSON file of cases; the words then name some of them. Trials and seconds, times the "
