@@ -14,7 +14,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kProduct[] = " matmul M=6 N=16 K=512 --threads 1 ";
+constexpr char kExported[] = " matmul M=6 N=16 K=512 --threads 1 ";
 
 class ExportTest : public CliTest {
  protected:
@@ -24,9 +24,9 @@ class ExportTest : public CliTest {
 };
 
 TEST_F(ExportTest, ShapesAndTargetsHaveSymbolsOfTheirOwn) {
-  ASSERT_EQ(out(kProduct + std::string("--entry mm_6")).code, 0);
+  ASSERT_EQ(out(kExported + std::string("--entry mm_6")).code, 0);
   ASSERT_EQ(out(" matmul M=7 N=16 K=8 --threads 1 --entry mm_7").code, 0);
-  ASSERT_EQ(out(kProduct + std::string("--target x86_sse2 --entry mm_6_sse2")).code, 0);
+  ASSERT_EQ(out(kExported + std::string("--target x86_sse2 --entry mm_6_sse2")).code, 0);
   for (const char* name : {"mm_6", "mm_7", "mm_6_sse2"}) {
     const CliRun symbols = program({"nm", "-g", path(std::string("out/") + name + ".o")});
     ASSERT_EQ(symbols.code, 0) << symbols.err;
@@ -45,11 +45,11 @@ TEST_F(ExportTest, ShapesAndTargetsHaveSymbolsOfTheirOwn) {
   EXPECT_EQ(clash.code, 1);
   EXPECT_THAT(clash.err, HasSubstr("give this kernel a name of its own (--entry)"));
   EXPECT_EQ(facts("mm_7")["workload"], "matmul M=7 N=16 K=8");
-  EXPECT_THAT(out(kProduct + std::string("--entry 6mm")).err, HasSubstr("identifier of C"));
+  EXPECT_THAT(out(kExported + std::string("--entry 6mm")).err, HasSubstr("identifier of C"));
 }
 
 TEST_F(ExportTest, FactsSayWhatFrameworksMustKnow) {
-  ASSERT_EQ(out(kProduct + std::string("--const B --shared --entry mm")).code, 0);
+  ASSERT_EQ(out(kExported + std::string("--const B --shared --entry mm")).code, 0);
   const json said = facts("mm");
   EXPECT_EQ(said["abi"], LOOPWRIGHT_ABI);
   EXPECT_EQ(said["arguments"][0]["read_by_run"], true);
@@ -130,7 +130,7 @@ TEST_F(ExportTest, AMissIsWhatOnMissSays) {
 }
 
 TEST_F(ExportTest, AFunctionChoosesAmongKernels) {
-  ASSERT_EQ(out(kProduct + std::string("--entry mm_6 --const B")).code, 0);
+  ASSERT_EQ(out(kExported + std::string("--entry mm_6 --const B")).code, 0);
   ASSERT_EQ(out(" matmul M=7 N=16 K=512 --threads 1 --entry mm_7 --const B").code, 0);
   ASSERT_EQ(out(" softmax M=4 N=8 --threads 1 --entry soft").code, 0);
   ASSERT_EQ(out(" matmul M=7 N=16 K=8 --target opencl_gpu --entry cl --unverified").code, 0);
@@ -164,7 +164,7 @@ TEST_F(ExportTest, AFunctionChoosesAmongKernels) {
 }
 
 TEST_F(ExportTest, WhatWasExportedIsVerified) {
-  ASSERT_EQ(out(kProduct + std::string("--entry mm --const B")).code, 0);
+  ASSERT_EQ(out(kExported + std::string("--entry mm --const B")).code, 0);
   const CliRun right = cli("verify out/mm.json");
   EXPECT_EQ(right.code, 0) << right.err;
   const std::string object = slurp(path("out/mm.o"));
