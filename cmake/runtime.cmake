@@ -13,10 +13,11 @@ endif()
 
 # shared(TARGET NAME): libNAME.so of its sources. It shows loopwright_* alone and binds all else that
 # it holds within: a process may hold another LLVM, say, and neither takes the other's functions.
+# Once loaded it stays: threads of the kernels' pool are in it until the process ends.
 function(shared target name)
   set(script ${CMAKE_SOURCE_DIR}/cmake/loopwright.map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,-Bsymbolic
-    -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,--gc-sections -Wl,-z,defs)
+    -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,--gc-sections -Wl,-z,defs -Wl,-z,nodelete)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} SOVERSION 0
     VERSION ${PROJECT_VERSION} LINKER_LANGUAGE CXX LINK_DEPENDS ${script})
 endfunction()
