@@ -56,12 +56,16 @@ if(TARGET loopwright_runtime)
   add_dependencies(loopwright loopwright_runtime loopwright_remote)
   set_target_properties(loopwright_runtime PROPERTIES EXPORT_NAME runtime)
   install(TARGETS loopwright_runtime EXPORT LoopwrightRuntimeTargets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Runtime
           INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(TARGETS loopwright_remote LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  install(TARGETS loopwright_remote LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          NAMELINK_SKIP COMPONENT Runtime)
   file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(cmake/loopwright.pc.in ${CMAKE_BINARY_DIR}/loopwright.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/loopwright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${CMAKE_BINARY_DIR}/loopwright.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Runtime)
+  install(FILES include/loopwright/loopwright.h include/loopwright/context.h
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/loopwright COMPONENT Runtime)
   list(APPEND components Runtime)
 endif()
 foreach(component ${components})

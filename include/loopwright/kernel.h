@@ -26,7 +26,8 @@ struct Choice;
 struct LookupAnswer;
 struct Program;
 
-// A kernel in this process or, for another architecture, in an emulated one or on a driver's device. Thread-compatible.
+// A kernel in this process or, for another architecture, in an emulated one or on a driver's device.
+// Thread-compatible.
 // `arguments`: one pointer per argument of the program, inputs first, to contiguous row-major
 // memory that is aligned to its element; inputs and outputs do not overlap.
 class Executable {

@@ -137,7 +137,7 @@ void loopwright_kernel_close(loopwright_kernel* kernel); /* no call runs any mor
 const lw_kernel* loopwright_kernel_table(const loopwright_kernel* kernel);
 /* The same and more (trace, outcome, target) as JSON. */
 const char* loopwright_kernel_info(const loopwright_kernel* kernel);
-/* That loopwright_call::workspace must have, with so many workers. */
+/* That loopwright_call::workspace must have, with so many workers; 0: for a call that says 0. */
 int64_t loopwright_kernel_workspace_bytes(const loopwright_kernel* kernel, int32_t workers);
 
 /* Reads the const inputs of `buffers` and writes the table's packed_bytes at `packed`, which is

@@ -27,9 +27,8 @@ struct CArgument {
 };
 
 struct CKernel {
-  std::string entry, features, target, outcome;
+  std::string entry, target, outcome;
   std::vector<std::pair<std::string, int64_t>> parameters;
-  int64_t workspace_bytes = 0, private_bytes = 0, packed_bytes = 0;
 };
 
 struct Function {
@@ -67,6 +66,14 @@ int64_t number_in(const Json& json, const char* field) {
   return present ? json[field].get<int64_t>() : -1;
 }
 
+// What may stand in a comment and in a literal of C: "x86_avx2", "opencl:0", "nearest-shape".
+bool is_word(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.' ||
+           c == ':' || c == ' ';
+  });
+}
+
 // The kernel, and its arguments.
 absl::StatusOr<std::pair<CKernel, std::vector<CArgument>>> read_kernel(
     const DispatchInstance& instance) {
@@ -76,23 +83,15 @@ absl::StatusOr<std::pair<CKernel, std::vector<CArgument>>> read_kernel(
   kernel.entry = text_in(json, "entry");
   kernel.target = text_in(json, "target");
   kernel.outcome = text_in(json, "outcome");
-  kernel.workspace_bytes = number_in(json, "workspace_bytes");
-  kernel.private_bytes = number_in(json, "private_bytes");
-  kernel.packed_bytes = number_in(json, "packed_bytes");
-  const bool whole = is_identifier(kernel.entry) && number_in(json, "abi") > 0 &&
-                     kernel.workspace_bytes >= 0 && kernel.private_bytes >= 0 &&
-                     kernel.packed_bytes >= 0 && json.contains("arguments") &&
-                     json["arguments"].is_array() && json.contains("features") &&
-                     json["features"].is_array() && json.contains("files");
+  const bool whole = is_identifier(kernel.entry) && is_word(kernel.target) &&
+                     is_word(kernel.outcome) && number_in(json, "abi") > 0 &&
+                     json.contains("arguments") && json["arguments"].is_array() &&
+                     json.contains("files") && json["files"].is_object();
   if (!whole) return absl::InvalidArgumentError("an instance's JSON is not what `export` writes");
   if (!json["files"].contains(kernel.entry + ".o")) {
     return absl::InvalidArgumentError(
         concat("'", kernel.entry, "' is no object but a kernel for ", kernel.target,
                ", which a launcher of its own starts"));
-  }
-  for (const Json& feature : json["features"]) {
-    if (!feature.is_string()) return absl::InvalidArgumentError("a feature is no text");
-    kernel.features += (kernel.features.empty() ? "" : " ") + feature.get<std::string>();
   }
   std::vector<CArgument> arguments;
   for (const Json& one : json["arguments"]) {
@@ -115,8 +114,9 @@ std::string values_of(const CKernel& kernel) {
 
 absl::StatusOr<Function> read_function(const std::string& name,
                                        const std::vector<DispatchInstance>& instances, bool hook) {
-  if (!is_identifier(name)) {
-    return absl::InvalidArgumentError(concat("'", name, "' is no identifier of C"));
+  if (!is_identifier(name) || name.starts_with("lw_")) {
+    return absl::InvalidArgumentError(
+        concat("'", name, "' is no identifier of C that is free: lw_... are ours"));
   }
   if (instances.empty()) return absl::InvalidArgumentError(concat(name, ": no kernel is given"));
   Function function;
@@ -130,7 +130,13 @@ absl::StatusOr<Function> read_function(const std::string& name,
     }
     const CKernel& kernel = read->first;
     std::vector<std::string> parameters;
-    for (const auto& [parameter, value] : kernel.parameters) parameters.push_back(parameter);
+    for (const auto& [parameter, value] : kernel.parameters) {
+      if (!is_identifier(parameter)) {
+        return absl::InvalidArgumentError(
+            concat(name, ": the parameter '", parameter, "' is no identifier of C"));
+      }
+      parameters.push_back(parameter);
+    }
     if (function.kernels.empty()) {
       function.parameters = parameters;
       function.arguments = read->second;
@@ -153,14 +159,15 @@ absl::StatusOr<Function> read_function(const std::string& name,
     }
     function.kernels.push_back(kernel);
   }
-  for (const std::string& parameter : function.parameters) {
-    for (const CArgument& argument : function.arguments) {
-      if (parameter == argument.name || parameter == "packed" || parameter == "threads") {
-        return absl::InvalidArgumentError(
-            concat(name, ": the parameter ", parameter, " has the name of an argument"));
-      }
-    }
-  }
+  std::set<std::string> names = {"packed", "threads"};
+  const auto take_name = [&](const std::string& word) -> absl::Status {
+    if (!word.starts_with("lw_") && names.insert(word).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(concat(
+        name, ": '", word, "' is the name of two of its parameters, or one of ours (packed, threads, "
+        "lw_...): rename it in the op, or choose by another parameter"));
+  };
+  for (const std::string& parameter : function.parameters) RETURN_IF_ERROR(take_name(parameter));
+  for (const CArgument& argument : function.arguments) RETURN_IF_ERROR(take_name(argument.name));
   return function;
 }
 
@@ -197,7 +204,7 @@ std::string fill(std::string_view text, const Function& f) {
       f.parameters.empty() ? "1"
                            : absl::StrJoin(f.parameters, " && ",
                                            [](std::string* out, const std::string& one) {
-                                             *out += concat("one->", one, " == ", one);
+                                             *out += concat("lw_one->", one, " == ", one);
                                            });
   return absl::StrReplaceAll(
       std::string(text),
@@ -214,8 +221,8 @@ std::string fill(std::string_view text, const Function& f) {
 }
 
 constexpr std::string_view kHeaderStart = R"(
-#ifndef LOOPWRIGHT_$NAME_H
-#define LOOPWRIGHT_$NAME_H
+#ifndef LOOPWRIGHT_DISPATCH_$NAME_H
+#define LOOPWRIGHT_DISPATCH_$NAME_H
 
 )";
 
@@ -242,7 +249,7 @@ const lw_kernel* $name_kernel($by);
 /* Of that kernel: how it was chosen, "exact" for one that was tuned; "" where there is none. */
 const char* $name_outcome($by);
 /* What a context's workspace must have, 64-byte aligned; -1 where there is no kernel. */
-int64_t $name_workspace_bytes($by_commaint64_t workers);
+int64_t $name_workspace_bytes($by_commaint64_t lw_workers);
 
 #ifdef __cplusplus
 }
@@ -258,74 +265,74 @@ constexpr std::string_view kSourceStart = R"(/* Generated by Loopwright: see $na
 )";
 
 constexpr std::string_view kSourceChoice = R"(
-typedef struct instance {
-$fields  const lw_kernel* kernel;
-  const char* outcome;
-} instance;
+typedef struct lw_instance {
+$fields  const lw_kernel* lw_table;
+  const char* lw_outcome;
+} lw_instance;
 
 )";
 
 constexpr std::string_view kSourceCode = R"(
-enum { instance_count = sizeof instances / sizeof instances[0] };
+enum { lw_instance_count = sizeof lw_instances / sizeof lw_instances[0] };
 
 /* 0: not asked yet; 1: the processor has what it needs; 2: it lacks something. */
-static int present[instance_count];
+static int lw_present[lw_instance_count];
 
-static int can_run(int at) {
-  int known = __atomic_load_n(&present[at], __ATOMIC_RELAXED);
+static int lw_can_run(int at) {
+  int known = __atomic_load_n(&lw_present[at], __ATOMIC_RELAXED);
   if (known == 0) {
-    known = lw_processor_has_all(instances[at].kernel->features) ? 1 : 2;
-    __atomic_store_n(&present[at], known, __ATOMIC_RELAXED);
+    known = lw_processor_has_all(lw_instances[at].lw_table->features) ? 1 : 2;
+    __atomic_store_n(&lw_present[at], known, __ATOMIC_RELAXED);
   }
   return known == 1;
 }
 
 /* The place of the kernel that is called; -1: no shape, -2: no processor. */
-static int choose($by) {
-  int at, found = -1;
-  for (at = 0; at < instance_count; ++at) {
-    const instance* one = &instances[at];
-    (void)one;
+static int lw_choose($by) {
+  int lw_at, lw_found = -1;
+  for (lw_at = 0; lw_at < lw_instance_count; ++lw_at) {
+    const lw_instance* lw_one = &lw_instances[lw_at];
+    (void)lw_one;
     if (!($chosen)) continue;
-    if (can_run(at)) return at;
-    found = -2;
+    if (lw_can_run(lw_at)) return lw_at;
+    lw_found = -2;
   }
-  return found;
+  return lw_found;
 }
 
-static int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t lw_whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static int64_t workspace_of(const lw_kernel* kernel, int64_t workers) {
-  return whole_lines(kernel->workspace_bytes) + workers * whole_lines(kernel->private_bytes);
+static int64_t lw_workspace_of(const lw_kernel* kernel, int64_t workers) {
+  return lw_whole_lines(kernel->workspace_bytes) + workers * lw_whole_lines(kernel->private_bytes);
 }
 
 /* Workspaces that calls leave for those that follow, with their sizes in front. */
-enum { slot_count = 16 };
-static void* slots[slot_count];
+enum { lw_slot_count = 16 };
+static void* lw_slots[lw_slot_count];
 
-static void* take(int64_t bytes) {
+static void* lw_take(int64_t bytes) {
   int i;
   char* memory;
-  for (i = 0; i < slot_count; ++i) {
+  for (i = 0; i < lw_slot_count; ++i) {
     char* kept;
-    if (__atomic_load_n(&slots[i], __ATOMIC_RELAXED) == NULL) continue;
-    kept = (char*)__atomic_exchange_n(&slots[i], NULL, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&lw_slots[i], __ATOMIC_RELAXED) == NULL) continue;
+    kept = (char*)__atomic_exchange_n(&lw_slots[i], NULL, __ATOMIC_ACQUIRE);
     if (kept == NULL) continue;
     if (*(int64_t*)kept >= bytes) return kept + 64;
     free(kept);
   }
-  memory = (char*)aligned_alloc(64, (size_t)(64 + whole_lines(bytes)));
+  memory = (char*)aligned_alloc(64, (size_t)(64 + lw_whole_lines(bytes)));
   if (memory == NULL) return NULL;
-  *(int64_t*)memory = whole_lines(bytes);
+  *(int64_t*)memory = lw_whole_lines(bytes);
   return memory + 64;
 }
 
-static void give(void* block) {
+static void lw_give(void* block) {
   int i;
   char* memory = (char*)block - 64;
-  for (i = 0; i < slot_count; ++i) {
+  for (i = 0; i < lw_slot_count; ++i) {
     void* empty = NULL;
-    if (__atomic_compare_exchange_n(&slots[i], &empty, (void*)memory, 0, __ATOMIC_RELEASE,
+    if (__atomic_compare_exchange_n(&lw_slots[i], &empty, (void*)memory, 0, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED)) {
       return;
     }
@@ -333,7 +340,7 @@ static void give(void* block) {
   free(memory);
 }
 
-static int usable(const lw_kernel* kernel, void* const* buffers, int32_t needed) {
+static int lw_usable(const lw_kernel* kernel, void* const* buffers, int32_t needed) {
   int32_t i;
   for (i = 0; i < kernel->arguments; ++i) {
     const lw_argument* one = &kernel->argument[i];
@@ -344,23 +351,23 @@ static int usable(const lw_kernel* kernel, void* const* buffers, int32_t needed)
 }
 
 const lw_kernel* $name_kernel($by) {
-  const int at = choose($given);
-  return at < 0 ? NULL : instances[at].kernel;
+  const int lw_at = lw_choose($given);
+  return lw_at < 0 ? NULL : lw_instances[lw_at].lw_table;
 }
 
 const char* $name_outcome($by) {
-  const int at = choose($given);
-  return at < 0 ? "" : instances[at].outcome;
+  const int lw_at = lw_choose($given);
+  return lw_at < 0 ? "" : lw_instances[lw_at].lw_outcome;
 }
 
-int64_t $name_workspace_bytes($by_commaint64_t workers) {
-  const int at = choose($given);
-  return at < 0 ? -1 : workspace_of(instances[at].kernel, workers < 1 ? 1 : workers);
+int64_t $name_workspace_bytes($by_commaint64_t lw_workers) {
+  const int lw_at = lw_choose($given);
+  return lw_at < 0 ? -1 : lw_workspace_of(lw_instances[lw_at].lw_table, lw_workers < 1 ? 1 : lw_workers);
 }
 
-static int32_t call(const lw_kernel* kernel,
-                    int32_t (*code)(const lw_context* context, void* const* buffers),
-                    void* const* buffers, void* packed, const lw_context* threads) {
+static int32_t lw_call(const lw_kernel* kernel,
+                       int32_t (*code)(const lw_context* context, void* const* buffers),
+                       void* const* buffers, void* packed, const lw_context* threads) {
   lw_context context;
   int64_t bytes;
   int32_t result;
@@ -368,11 +375,11 @@ static int32_t call(const lw_kernel* kernel,
   context.pool = threads != NULL ? threads->pool : NULL;
   context.workers = threads != NULL && threads->workers > 1 ? threads->workers : 1;
   context.packed = packed;
-  bytes = workspace_of(kernel, context.workers);
-  context.workspace = bytes > 0 ? take(bytes) : NULL;
+  bytes = lw_workspace_of(kernel, context.workers);
+  context.workspace = bytes > 0 ? lw_take(bytes) : NULL;
   if (bytes > 0 && context.workspace == NULL) return $NAME_NO_MEMORY;
   result = code(&context, buffers);
-  if (context.workspace != NULL) give(context.workspace);
+  if (context.workspace != NULL) lw_give(context.workspace);
   return result == 0 ? $NAME_OK : $NAME_BAD_ARGUMENT;
 }
 )";
@@ -410,7 +417,7 @@ std::string table_of(const Function& f, bool only_const) {
   for (const CArgument& one : f.arguments) {
     parts.push_back(only_const && !one.is_const ? "NULL" : concat("(void*)", one.name));
   }
-  return concat("  void* const buffers[] = {", absl::StrJoin(parts, ", "), "};\n");
+  return concat("  void* const lw_buffers[] = {", absl::StrJoin(parts, ", "), "};\n");
 }
 
 std::string source_of(const Function& f) {
@@ -418,7 +425,7 @@ std::string source_of(const Function& f) {
   for (const CKernel& kernel : f.kernels) {
     text += concat("extern const lw_kernel ", kernel.entry, "_kernel;\n");
   }
-  text += fill(kSourceChoice, f) + "static const instance instances[] = {\n";
+  text += fill(kSourceChoice, f) + "static const lw_instance lw_instances[] = {\n";
   for (const CKernel& kernel : f.kernels) {
     text += "    {";
     for (const auto& [parameter, value] : kernel.parameters) text += concat("INT64_C(", value, "), ");
@@ -426,30 +433,32 @@ std::string source_of(const Function& f) {
   }
   text += "};\n" + fill(kSourceCode, f);
   const std::string chosen =
-      fill("  const int at = choose($given);\n"
-           "  if (at < 0) return at == -1 ? $NAME_NO_SHAPE : $NAME_NO_PROCESSOR;\n", f);
+      fill("  const int lw_at = lw_choose($given);\n"
+           "  if (lw_at < 0) return lw_at == -1 ? $NAME_NO_SHAPE : $NAME_NO_PROCESSOR;\n", f);
   text += concat("\nint32_t ", f.name, "(", call_parameters(f), ") {\n", table_of(f, false), chosen);
-  text += "  if (!usable(instances[at].kernel, buffers, LW_READ_BY_RUN | LW_OUTPUT)";
+  text += "  if (!lw_usable(lw_instances[lw_at].lw_table, lw_buffers, LW_READ_BY_RUN | LW_OUTPUT)";
   if (f.packs()) {
-    text += " ||\n      (instances[at].kernel->packed_bytes > 0 && packed == NULL) || "
+    text += " ||\n      (lw_instances[lw_at].lw_table->packed_bytes > 0 && packed == NULL) || "
             "(uintptr_t)packed % 64 != 0";
   }
   text += fill(") {\n    return $NAME_BAD_ARGUMENT;\n  }\n", f);
-  text += concat("  return call(instances[at].kernel, instances[at].kernel->run, buffers, ",
+  text += concat("  return lw_call(lw_instances[lw_at].lw_table, lw_instances[lw_at].lw_table->run, "
+                 "lw_buffers,\n                 ",
                  f.packs() ? "(void*)packed" : "NULL", ", ", f.hook ? "threads" : "NULL", ");\n}\n");
   if (!f.packs()) return text;
   text += fill("\nint64_t $name_packed_bytes($by) {\n"
-               "  const int at = choose($given);\n"
-               "  return at < 0 ? -1 : instances[at].kernel->packed_bytes;\n}\n", f);
+               "  const int lw_at = lw_choose($given);\n"
+               "  return lw_at < 0 ? -1 : lw_instances[lw_at].lw_table->packed_bytes;\n}\n", f);
   text += concat("\nint32_t ", f.name, "_prepack(",
                  joined({parameter_list(f), pointers(f, true), "void* packed"}), ") {\n",
                  table_of(f, true), chosen);
-  text += fill("  if (instances[at].kernel->packed_bytes == 0) return $NAME_OK;\n"
-               "  if (!usable(instances[at].kernel, buffers, LW_CONST) || packed == NULL ||\n"
+  text += fill("  if (lw_instances[lw_at].lw_table->packed_bytes == 0) return $NAME_OK;\n"
+               "  if (!lw_usable(lw_instances[lw_at].lw_table, lw_buffers, LW_CONST) ||\n"
+               "      packed == NULL ||\n"
                "      (uintptr_t)packed % 64 != 0) {\n"
                "    return $NAME_BAD_ARGUMENT;\n  }\n"
-               "  return call(instances[at].kernel, instances[at].kernel->prepack, buffers, packed, "
-               "NULL);\n}\n", f);
+               "  return lw_call(lw_instances[lw_at].lw_table, lw_instances[lw_at].lw_table->prepack,\n"
+               "                 lw_buffers, packed, NULL);\n}\n", f);
   return text;
 }
 

@@ -113,7 +113,7 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
   }
   if (choice.predicted_loss) facts["predicted_loss"] = *choice.predicted_loss;
   paths.push_back(stem + ".json");
-  RETURN_IF_ERROR(write_file(paths.back(), facts.dump(2) + "\n"));
+  RETURN_IF_ERROR(write_file(paths.back(), facts.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
   return paths;
 }
 

@@ -115,7 +115,8 @@ KernelFacts facts_of(const Task& task, const Choice& choice, const Kernel& kerne
   facts.arguments = all_arguments(*task.program(), kernel);
   facts.threads = task.threads();
   facts.digest = digest_of(task, kernel);
-  facts.json = facts_json(task, choice, kernel).dump();
+  facts.json = facts_json(task, choice, kernel).dump(-1, ' ', false,
+                                                    Json::error_handler_t::replace);
   return facts;
 }
 

@@ -58,7 +58,7 @@ absl::StatusOr<std::string> find_linker(const std::string& architecture) {
 }
 
 // A compiler of C for this machine; of others who asks must name one.
-absl::StatusOr<std::string> find_compiler(const std::string& architecture) {
+absl::StatusOr<std::vector<std::string>> find_compiler(const std::string& architecture) {
   const char* named = getenv("CC");
   const std::string own = named != nullptr && *named != 0 ? named : "cc";
 #if defined(__x86_64__)
@@ -67,8 +67,12 @@ absl::StatusOr<std::string> find_compiler(const std::string& architecture) {
   const bool is_ours = architecture == "aarch64";
 #endif
   const std::string name = is_ours || named != nullptr ? own : architecture + "-linux-gnu-gcc";
-  const std::string found = on_path(name);
-  if (!found.empty()) return found;
+  std::vector<std::string> words = absl::StrSplit(name, ' ', absl::SkipEmpty());  // "ccache gcc"
+  const std::string found = words.empty() ? "" : on_path(words[0]);
+  if (!found.empty()) {
+    words[0] = found;
+    return words;
+  }
   return absl::UnavailableError(
       concat("no compiler of C for ", architecture, ": '", name, "' is not there; name one in CC"));
 }
@@ -87,11 +91,12 @@ absl::Status link_shared(const std::string& object, const std::string& entry,
     words = {linker, "-shared", "-Bsymbolic", "-z", "noexecstack", "--build-id=none", alias,
              "-o", out, in};
   } else {
-    ASSIGN_OR_RETURN(const std::string compiler, find_compiler(architecture));
+    ASSIGN_OR_RETURN(words, find_compiler(architecture));
     RETURN_IF_ERROR(write_file(source, stub));
-    words = {compiler, "-std=gnu11", "-O2", "-fPIC", "-shared", "-w", "-Wl,-Bsymbolic",
-             "-Wl,--build-id=none",
-             "-Wl," + alias, "-o", out, source, in};
+    const std::vector<std::string> more = {"-std=gnu11", "-O2", "-fPIC", "-shared", "-w",
+                                           "-Wl,-Bsymbolic", "-Wl,--build-id=none", "-Wl," + alias,
+                                           "-o", out, source, in};
+    words.insert(words.end(), more.begin(), more.end());
   }
   const absl::StatusOr<ProgramEnd> end = run_program(words, "/", kLinkLimit);
   std::error_code ignored;

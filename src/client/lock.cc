@@ -37,8 +37,9 @@ absl::Status write_with_folder(const std::string& path, const std::string& text)
 struct Scratch {
   std::string folder;
   Scratch() {
-    std::string name = (fs::temp_directory_path() / "loopwright_lock_XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) folder = name;
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "loopwright_lock_XXXXXX").string();
+    if (!error && mkdtemp(name.data()) != nullptr) folder = name;
   }
   ~Scratch() {
     std::error_code ignored;
@@ -204,7 +205,10 @@ absl::StatusOr<Locked> lock_tasks(const std::vector<LockRequest>& requests, cons
     const std::string key = key_text(task.key());
     std::string symbol = request.entry;
     for (const LockEntry& old : before.entries) {
-      if (symbol.empty() && key_text(old.key) == key) symbol = old.entry;
+      // Whatever generated its code then.
+      Key same = old.key;
+      same.backend = task.key().backend;
+      if (symbol.empty() && same == task.key()) symbol = old.entry;
     }
     const auto [place, is_new] = found.try_emplace(key, Found{task, symbol, *record});
     if (!is_new && (request.entry.empty() || request.entry == place->second.symbol)) continue;
@@ -272,9 +276,10 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
       record.others.clear();
     }
     record.source_words = entry.words;
+    const LockEntry locked = entry;
+    entry.record = record_digest(task.key(), record.trace);  // of an old key another
     ASSIGN_OR_RETURN(const Built built,
                      build_into(task, record, place_of(folder, entry), {entry.entry}));
-    const LockEntry locked = entry;
     entry.kernel = built.kernel;           // which an older lock file does not say
     RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
     RETURN_IF_ERROR(check_built(locked, built));
@@ -283,7 +288,6 @@ absl::Status fetch(const Lock& lock, const std::string& lock_folder, const Recor
     entry.entry = entry.entry.empty() ? task.program()->name : entry.entry;
     entry.program = print(*task.program());
     entry.trace = record.trace;
-    entry.record = record_digest(task.key(), record.trace);
     bundle.targets[task.key().target] = task.target();
     RETURN_IF_ERROR(
         write_with_folder(concat(place_of(folder, entry), "/record.json"), to_json(record) + "\n"));
@@ -302,9 +306,10 @@ struct LockedEntry {
 // The task's, of a lock file; not withdrawn.
 absl::StatusOr<LockedEntry> entry_of(const Task& task, const std::string& path,
                                      const WithdrawnReasons& withdrawn) {
-  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  const absl::StatusOr<std::string> text = read_file(path);
+  if (!text.ok()) return absl::UnavailableError(text.status().message());  // no miss
   LockedEntry found;
-  ASSIGN_OR_RETURN(found.lock, parse_lock(text));
+  ASSIGN_OR_RETURN(found.lock, parse_lock(*text));
   for (const LockEntry& entry : found.lock.entries) {
     if (!(entry.key == task.key())) continue;
     RETURN_IF_ERROR(check_not_withdrawn(entry, withdrawn));
@@ -325,15 +330,16 @@ absl::StatusOr<std::vector<std::string>> take_locked(const Task& task, const std
   std::vector<std::string> paths;
   for (const auto& [name, sum] : found.entry.files) {
     const std::string file = concat(place_of(bundle, found.entry), "/", name);
-    ASSIGN_OR_RETURN(const std::string bytes, read_file(file));
-    if (sha256(bytes) != sum) {
+    const absl::StatusOr<std::string> bytes = read_file(file);
+    if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
+    if (sha256(*bytes) != sum) {
       return absl::DataLossError(concat(
           file, " is not the file that ", path, " locks: ",
           found.entry.is_whole() ? "`loopwright fetch` makes it anew"
                                  : "the lock file is of version 1, run `loopwright lock` again"));
     }
     paths.push_back(concat(folder, "/", name));
-    RETURN_IF_ERROR(write_with_folder(paths.back(), bytes));
+    RETURN_IF_ERROR(write_with_folder(paths.back(), *bytes));
   }
   return paths;
 }

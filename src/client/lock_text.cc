@@ -152,7 +152,7 @@ absl::StatusOr<Lock> parse_lock(std::string_view text) {
   if (version == kLockVersion) {
     RETURN_IF_ERROR(parse_targets(json.contains("targets") ? json["targets"] : Json(), &lock));
   }
-  std::set<std::string> symbols;
+  std::set<std::string> symbols, keys;
   for (const Json& one : json["entries"]) {
     ASSIGN_OR_RETURN(LockEntry entry, parse_entry(one));
     if (version == 1) {
@@ -163,6 +163,10 @@ absl::StatusOr<Lock> parse_lock(std::string_view text) {
         return absl::InvalidArgumentError(
             concat("lock: two entries are called '", entry.entry, "'"));
       }
+    }
+    if (!keys.insert(key_text(entry.key)).second) {
+      return absl::InvalidArgumentError(concat("lock: two entries are of one key, of '", entry.words,
+                                               "'"));
     }
     lock.entries.push_back(std::move(entry));
   }

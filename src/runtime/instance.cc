@@ -65,8 +65,8 @@ Failure KernelInstance::create(const lw_kernel* kernel, std::shared_ptr<const vo
 }
 
 int64_t KernelInstance::workspace_bytes(int workers) const {
-  return whole_lines(kernel_->workspace_bytes) +
-         std::max(workers, 1) * whole_lines(kernel_->private_bytes);
+  const int64_t counted = workers > 0 ? workers : kernel_->threads;
+  return whole_lines(kernel_->workspace_bytes) + counted * whole_lines(kernel_->private_bytes);
 }
 
 int KernelInstance::own_workers() const {

@@ -35,7 +35,7 @@ class KernelInstance {
                         std::unique_ptr<KernelInstance>* instance);
 
   const lw_kernel& kernel() const { return *kernel_; }
-  // What one call needs, 0 for none.
+  // What one call needs, 0 for none; of a call with `workers` = 0 what it needs at most.
   int64_t workspace_bytes(int workers) const;
   // The workers that a call with `workers` = 0 and no pool of its own has.
   int own_workers() const;

@@ -122,6 +122,8 @@ TEST(Instance, WorkersThatNobodyGivesAreThoseThatThereAre) {
   one.expect_right();
   set_pool_workers(0);
   EXPECT_EQ(one.instance->workspace_bytes(4), 256);
+  EXPECT_EQ(one.instance->workspace_bytes(1), 64);
+  EXPECT_EQ(one.instance->workspace_bytes(0), 256);  // as many as it may come to
 }
 
 // Keeps the tasks; runs them when it is told to.

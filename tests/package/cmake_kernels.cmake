@@ -61,7 +61,6 @@ run(${tool} tune -q --suite cold/loopwright-request.json --trials 8 --seconds 60
 run(${CMAKE_COMMAND} --build cold --target loopwright-request)
 expect("every kernel is tuned")
 run(${CMAKE_COMMAND} --build cold --target loopwright-lock)
-run(${CMAKE_COMMAND} cold)
 run(${CMAKE_COMMAND} --build cold)
 run(cold/layer)
 expect(", exact: off by")
@@ -107,6 +106,31 @@ must_fail("ON_MISS MAYBE: ERROR, NEAREST or DEFAULT" ${configure} -S moved -B no
 string(REPLACE "LOCK \${LAYER_LOCK}" "" other "${text}")
 file(WRITE ${folder}/moved/CMakeLists.txt "${other}")
 must_fail("names none: LOCK FILE" ${configure} -S moved -B none -DLOOPWRIGHT_FROZEN=ON)
+
+# Kernels of a subdirectory, from two databases, of two lock files.
+file(MAKE_DIRECTORY ${folder}/nested/one ${folder}/nested/two)
+file(WRITE ${folder}/nested/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\n"
+     "project(Nested LANGUAGES C)\nadd_subdirectory(one)\nadd_subdirectory(two)\n")
+foreach(part one two)
+  file(WRITE ${folder}/nested/${part}/CMakeLists.txt
+       "find_package(Loopwright REQUIRED COMPONENTS Kernels)\n"
+       "loopwright_add_kernel(relu_${part} relu SHAPES N=64 N=128 DATABASE ${part}.db LOCK ${part}.lock "
+       "TARGETS x86_sse2 ON_MISS DEFAULT)\n")
+endforeach()
+run(${configure} -S nested -B nested/build)
+run(${CMAKE_COMMAND} --build nested/build)
+run(${tool} tune -q relu N=64 --target x86_sse2 --threads 1 --trials 4 --seconds 20 --db nested/two/two.db)
+run(${tool} tune -q relu N=128 --target x86_sse2 --threads 1 --trials 4 --seconds 20 --db nested/two/two.db)
+run(${CMAKE_COMMAND} --build nested/build)   # a database that came to be is read
+file(READ ${folder}/nested/build/two/relu_two_kernels/relu_two__n64_x86_sse2.json out)
+expect("\"outcome\": \"exact\"")
+must_fail("not tuned; on stdout" ${CMAKE_COMMAND} --build nested/build --target loopwright-lock)
+run(${tool} tune -q relu N=64 --target x86_sse2 --threads 1 --trials 4 --seconds 20 --db nested/one/one.db)
+run(${tool} tune -q relu N=128 --target x86_sse2 --threads 1 --trials 4 --seconds 20 --db nested/one/one.db)
+run(${CMAKE_COMMAND} --build nested/build --target loopwright-lock)
+file(READ ${folder}/nested/two/two.lock out)
+expect("relu_two__n64")
+run(${CMAKE_COMMAND} --build nested/build)
 
 # For another kind of machine, run under an emulator where there is one.
 file(WRITE ${folder}/moved/CMakeLists.txt "${text}")

@@ -1,5 +1,6 @@
 #include "src/api/run/exported.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "loopwright/kernel.h"
@@ -28,8 +29,9 @@ struct Exported {
 };
 
 absl::StatusOr<Exported> read_exported(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<std::string> text = read_file(path);
+  if (!text.ok()) return absl::UnavailableError(text.status().message());
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   Exported read;
   const auto take = [&](const char* name, std::string* to) {
     if (!json.is_object() || !json.contains(name) || !json[name].is_string()) return false;
@@ -99,11 +101,20 @@ absl::Status verify_exported(const std::string& path) {
   choice.outcome = read.outcome;
   ASSIGN_OR_RETURN(const Kernel kernel, named_kernel(task, choice, read.entry));
   ASSIGN_OR_RETURN(const Artifact artifact, build_described(task, choice, kernel));
-  const std::string object = read.entry + ".o";
-  for (const auto& [name, sum] : read.files) {
-    if (name == object && sum != sha256(artifact.bytes)) {
+  ASSIGN_OR_RETURN(const std::vector<ExportedFile> made, task.backend().exported(artifact, ""));
+  for (const ExportedFile& file : made) {
+    // Headers say where what they declare comes from, and JSON is a part of NAME.json.
+    if (file.ending == ".h" || file.ending == ".json") continue;
+    const auto said = std::find_if(read.files.begin(), read.files.end(), [&](const auto& one) {
+      return one.first == read.entry + file.ending;
+    });
+    if (said == read.files.end()) {
+      return absl::InvalidArgumentError(
+          concat(path, ": ", read.entry, file.ending, " is not among its files"));
+    }
+    if (file.ending == ".o" && said->second != sha256(file.bytes)) {
       return absl::DataLossError(concat(path, ": its program and trace give another object than ",
-                                        object));
+                                        said->first));
     }
   }
   return check_in_worker(task, choice);

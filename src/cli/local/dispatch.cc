@@ -47,7 +47,7 @@ void say_untuned(const DispatchOptions& options, const std::vector<DispatchInsta
   for (const DispatchInstance& instance : instances) {
     const Json json = Json::parse(instance.json);
     if (json["outcome"] == "exact") continue;
-    const bool known = json.contains("predicted_loss");
+    const bool known = json.contains("predicted_loss") && json["predicted_loss"].is_number();
     table.rows.push_back({json["entry"], json["target"], json["outcome"],
                           known ? percent(json["predicted_loss"].get<double>()) : "unknown"});
   }

@@ -38,8 +38,12 @@ absl::Status write_depfile(const ExportFlags& options, const Task& task,
   if (!program.empty()) inputs.push_back(program);
   const std::string& target = options.workload.target;
   if (target.ends_with(".json")) inputs.push_back(target);
-  if (!options.locked.empty() || !options.lock.empty()) {
+  const bool is_locked = !options.locked.empty() || !options.lock.empty();
+  if (is_locked) {
     inputs.push_back(options.lock.empty() ? options.locked + "/bundle.json" : options.lock);
+  }
+  if (is_locked && !options.beyond_lock) {
+    // Nothing else was read.
   } else if (!options.database.snapshot.empty()) {
     inputs.push_back(options.database.snapshot);
   } else if (std::filesystem::exists(options.database.path)) {
@@ -71,6 +75,11 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
     return absl::InvalidArgumentError("--exact is for --emit mlir: a kernel keeps all of a schedule");
   }
   const bool is_locked = !options.locked.empty() || !options.lock.empty();
+  if (options.emit == "mlir" &&
+      (options.shared || !options.with.empty() || !options.entry.empty())) {
+    return absl::InvalidArgumentError("--shared, --with and --entry are of kernels: leave them out "
+                                      "with --emit mlir");
+  }
   if (options.emit == "mlir" && is_locked) {
     return absl::InvalidArgumentError("lock files and bundles hold kernels, no scripts for MLIR: leave "
                                       "--locked and --lock out");
@@ -80,7 +89,8 @@ absl::StatusOr<int> run_export(const ExportFlags& options) {
                                       "database knows what was withdrawn from it");
   }
   if (is_locked) {
-    if (!options.locked.empty() && (!options.entry.empty() || options.shared)) {
+    if (!options.locked.empty() &&
+        (!options.entry.empty() || options.shared || !options.with.empty())) {
       return absl::InvalidArgumentError("a bundle's files are as they were locked: --entry and "
                                         "--shared are for kernels that are built");
     }

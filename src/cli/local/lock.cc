@@ -153,8 +153,9 @@ void add_records(CliArguments app, LockOptions* options) {
 
 Action declare_lock(CliArguments app) {
   auto options = std::make_shared<LockOptions>();
-  app.add_option("requests", options->requests, "files: suites, or lines of a workload's words, perhaps with --entry NAME, --const, --allow, "
-                 "--target, --threads")
+  app.add_option("requests", options->requests,
+                 "files: suites, or lines of a workload's words, perhaps with --entry NAME, --const, "
+                 "--allow, --target, --threads")
       .required();
   app.add_option("-o,--output", options->target_path, "the lock file").required();
   add_workload_options(app, &options->workload);
