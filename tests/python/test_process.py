@@ -62,11 +62,19 @@ def test_releases_the_gil(kernel_in_c):
                                              0, 0, 1, "", "d", "{}"};""")
     kernel = lw.load(library)
     a, out = np.zeros(4, np.float32), np.zeros(4, np.float32)
-    thread = threading.Thread(target=kernel, args=(a,), kwargs={"out": out})
+    failed = []
+
+    def call():
+        try:
+            kernel(a, out=out)
+        except Exception as error:         # as when it waited in vain
+            failed.append(error)
+
+    thread = threading.Thread(target=call)
     thread.start()
     a[0] = 1
-    thread.join(30)
-    assert not thread.is_alive()
+    thread.join(60)
+    assert not thread.is_alive() and not failed
 
 
 def test_forked_children_have_a_pool_of_their_own(parallel):
