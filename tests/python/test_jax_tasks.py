@@ -47,6 +47,12 @@ def conv_nchw(x, f):
         x, f, (1, 1), [(1, 1), (0, 2)], rhs_dilation=(2, 1), feature_group_count=2))
 
 
+def conv_of(view):
+    """A padded convolution of a view of its input, whose bounds are not the input's."""
+    return lambda x, f: jax.lax.conv_general_dilated(
+        view(x), f, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
 def residual(x, w):
     y = jnp.tanh(x @ w)
     return jnp.where(y > 0.5, y, x * 2) + jnp.clip(y, -0.1, 0.1), y.sum(0)
@@ -70,6 +76,10 @@ MODELS = {
     "attention": (attention, [(2, 6, 16), (16, 16), (16, 16), (16, 16)], 6),
     "conv_nhwc": (conv_nhwc, [(1, 9, 9, 4), (3, 3, 4, 8), (8,)], 1),
     "conv_nchw": (conv_nchw, [(1, 4, 9, 9), (6, 2, 3, 3)], 1),
+    "conv_reshaped": (conv_of(lambda x: x.reshape(1, 6, 6, 4)), [(36, 4), (3, 3, 4, 8)], 1),
+    "conv_sliced": (conv_of(lambda x: x[:, 2:8, 1:7]), [(1, 9, 9, 4), (3, 3, 4, 8)], 1),
+    "conv_broadcast": (conv_of(lambda x: jnp.broadcast_to(x, (1, 6, 6, 4))),
+                       [(1, 6, 1, 4), (3, 3, 4, 8)], 1),
     "residual": (residual, [(12, 12), (12, 12)], 2),
     "indices": (indices, [(9, 9)], 1),
     "through_both": (through_both, [(5, 7), (7, 7)], 1),

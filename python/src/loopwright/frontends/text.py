@@ -68,6 +68,7 @@ class _Writer:
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
         self.lines: list[str] = []
         self.reads: dict[Value, Read] = {}
+        self.tensors: set[Value] = set(inputs)     # the rest are expressions of them
         self.uses = Counter(v for node in nodes for v in node.inputs)
         self.names = count()
 
@@ -92,6 +93,7 @@ class _Writer:
         name = f"V{next(self.names)}"
         out = "out " if value in self.outputs else ""
         self.lines.append(f"{out}{name}[{ranges}] = {_bare(read(axes))}")
+        self.tensors.add(value)
         return _tensor(name)
 
     def at(self, value: Value) -> Read:
@@ -110,11 +112,13 @@ class _Writer:
         repeated = [one == 1 and other != 1 for one, other in zip(value.shape, shape)]
         return lambda index: read(["0" if again else axis for axis, again in zip(index, repeated)])
 
-    def tensor(self, value: Value) -> Read:
-        """A read that is one of a tensor, not an expression."""
+    def tensor(self, value: Value, whole: bool) -> Read:
+        """A read that is one of a tensor, not an expression. `whole`: of all of it, not a view, since
+        pad() asks for the bounds of the tensor that it reads."""
         read = self.at(value)
         probe = read([f"p{d}" for d in range(len(value.shape))])
-        if value.literal is None and not probe.startswith(("X", "V")):
+        plain = value in self.tensors if whole else probe.startswith(("X", "V"))
+        if value.literal is None and not plain:
             read = self.reads[value] = self.define(value, read)
         return read
 
@@ -162,7 +166,7 @@ class _Writer:
         times = node.params.get("y", 2)
         if times == 0:
             raise Unsupported("a power of zero")
-        factor = self.tensor(node.inputs[0])
+        factor = self.tensor(node.inputs[0], whole=False)
         return lambda i: "(" + " * ".join([factor(i)] * times) + ")"
 
     def reduction(self, node: Node) -> Read:
@@ -207,9 +211,9 @@ class _Writer:
         lhs, rhs, out = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
         groups = params["feature_group_count"]
         channels = window.shape[rhs[1]]    # of one group
-        a, b = self.tensor(image), self.at(window)
-        spatial = range(len(lhs) - 2)
         padded = any(low or high for low, high in params["padding"])
+        a, b = self.tensor(image, whole=padded), self.at(window)
+        spatial = range(len(lhs) - 2)
         ranges = ", ".join([*(f"w{d}: {window.shape[rhs[2 + d]]}" for d in spatial),
                             f"c: {channels}"])
         cast = _cast_of_sum(node)
