@@ -113,6 +113,13 @@ def test_a_folder_is_a_bundle(untuned, tmp_path, no_db):
         bundle["nothing"]
 
 
+def test_a_folder_may_hold_other_files(exported, tmp_path):
+    for name, text in (("compile_commands.json", "[]"), ("settings.json", "// none\n{}"),
+                       ("package.json", '{"library": "add.so"}')):
+        (tmp_path / name).write_text(text)
+    assert list(lw.load(tmp_path)) == ["add"]
+
+
 def test_exports_all_its_files(untuned, tmp_path):
     files = untuned("add", N=16).export(tmp_path / "new")
     assert [Path(path).name for path in files] == ["add.h", "add.json", "add.o", "add.so"]

@@ -23,9 +23,9 @@ class Bundle(Mapping[str, "Kernel"]):
         self._infos = {}
         for file in sorted(os.listdir(folder)):
             name, extension = os.path.splitext(file)
-            if extension == ".json" and file != "bundle.json":
-                info = _read(os.path.join(folder, file))
-                if "library" in info:
+            if extension == ".json":
+                info = _export_of(os.path.join(folder, file))
+                if info is not None:
                     self._infos[name] = info
         self._loaded: dict[str, Kernel] = {}
         if not self._infos:
@@ -69,6 +69,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     if file.endswith(".json"):
         return _load_json(file, _read(file))
     return load_library(file)
+
+
+def _export_of(path: str) -> dict[str, Any] | None:
+    """Of a file in a folder, where others may keep theirs: None where it describes no kernel."""
+    try:
+        info = _read(path)
+    except BadRequest:
+        return None
+    return info if {"library", "workload"} <= info.keys() else None
 
 
 def _read(path: str) -> dict[str, Any]:
