@@ -13,7 +13,7 @@ import pytest
 
 import loopwright as lw
 from conftest import SOURCE
-from loopwright.program import executable
+from loopwright.program import executable, run
 
 SCALE = """op scale(N = 32) {
   in X: f32[N]
@@ -232,6 +232,38 @@ def test_progress_is_logged(tuned_db, caplog, tmp_path):
         lw.op("relu", N=8).kernel(db=tmp_path / "none.db", threads=1)
     assert "untuned: this is the zero-trial schedule" in caplog.text
     assert len(tuned_db[3]) >= tuned_db[2].trials and "stored 1" in tuned_db[3][0]
+
+
+def program_of(path, script):
+    """A program that says what the script does, in the place of ours."""
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_what_progress_raises_comes_last(monkeypatch, caplog, tmp_path):
+    """The program is read to its end: more than a pipe holds."""
+    script = "yes 'a line' | head -n 40000 >&2; echo last >&2; echo {}; exit ${1:-0}\n"
+    monkeypatch.setenv("LOOPWRIGHT_EXECUTABLE", program_of(tmp_path / "says", script))
+    heard = []
+
+    def progress(line):
+        heard.append(line)
+        raise ZeroDivisionError(line)
+    with caplog.at_level(logging.INFO, "loopwright"), pytest.raises(ZeroDivisionError, match="a line"):
+        run(["0"], progress)
+    assert heard == ["a line"] and caplog.messages[-1] == "last"
+    with pytest.raises(lw.BadRequest, match="last") as caught:
+        run(["1"], progress)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_reads_what_is_no_utf8(monkeypatch, caplog, tmp_path):
+    script = "printf '\\302\\265s \\377\\n' >&2; echo '{\"a\": 1}'\n"
+    monkeypatch.setenv("LOOPWRIGHT_EXECUTABLE", program_of(tmp_path / "says", script))
+    with caplog.at_level(logging.INFO, "loopwright"):
+        assert run([]) == {"a": 1}
+    assert caplog.messages == ["µs \ufffd"]
 
 
 def test_says_what_the_machine_is():

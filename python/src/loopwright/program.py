@@ -44,16 +44,20 @@ def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
 
     `stoppable`: KeyboardInterrupt stops the program as Ctrl-C does, once: it ends with what it has,
     and its document is returned if it printed one. Else it ends the program and is raised.
+    What `on_line` raises is raised when the program has ended; it is given no more lines.
     """
     command = [executable(), *arguments, "--json"]
     _log.debug("running %s", command)
     # A session of its own: the terminal's Ctrl-C reaches this process alone, which passes it on once.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True, start_new_session=True)
+                             stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
+                             start_new_session=True)
     printed: list[str] = []
     said: list[str] = []
+    failures: list[BaseException] = []     # of on_line, one at most
+    hear = _listener(said, on_line, failures)
     readers = [threading.Thread(target=_read, args=(child.stdout, printed.append)),
-               threading.Thread(target=_read, args=(child.stderr, _listener(said, on_line)))]
+               threading.Thread(target=_read, args=(child.stderr, hear))]
     for reader in readers:
         reader.start()
     interrupted = False
@@ -75,9 +79,12 @@ def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
     document = json.loads(text) if text.strip() else None
     if interrupted and document is None:
         raise KeyboardInterrupt
-    if code in (0, _INTERRUPTED) and document is not None:
-        return document
-    raise _error(code, said, document)
+    failure = failures[0] if failures else None
+    if code not in (0, _INTERRUPTED) or document is None:
+        raise _error(code, said, document) from failure
+    if failure is not None:
+        raise failure
+    return document
 
 
 def _wait_again(child: subprocess.Popen[str]) -> int:
@@ -94,12 +101,17 @@ def _read(stream: IO[str], take: Callable[[str], None]) -> None:
             take(line)
 
 
-def _listener(said: list[str], on_line: Callable[[str], None] | None) -> Callable[[str], None]:
+def _listener(said: list[str], on_line: Callable[[str], None] | None,
+              failures: list[BaseException]) -> Callable[[str], None]:
     def hear(line: str) -> None:
         said.append(line.rstrip("\n"))
         _log.info("%s", said[-1])
-        if on_line is not None:
+        if on_line is None or failures:
+            return
+        try:
             on_line(said[-1])
+        except BaseException as error:     # who stops reading stops the program, its pipe being full
+            failures.append(error)
     return hear
 
 
