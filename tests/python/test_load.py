@@ -125,3 +125,23 @@ def test_exports_all_its_files(untuned, tmp_path):
     assert [Path(path).name for path in files] == ["add.h", "add.json", "add.o", "add.so"]
     moved = shutil.copytree(tmp_path / "new", tmp_path / "elsewhere")
     assert lw.load(moved)["add"].digest == untuned("add", N=16).digest
+
+
+def test_exports_over_a_loaded_library(exported, no_db):
+    """The old kernel computes on; who loads the file anew has the new one."""
+    folder, x = exported.parent, np.ones(16, np.float32)
+    old = lw.load(exported)
+    before = exported.with_suffix(".so").stat().st_ino
+    names = sorted(path.name for path in folder.iterdir())
+    lw.op("relu", N=16).kernel(db=no_db, threads=1, entry="add").export(folder)
+    assert exported.with_suffix(".so").stat().st_ino != before
+    assert np.array_equal(old(x, x), 2 * x)
+    assert json.loads(exported.read_text())["workload"] == "relu N=16"
+    assert sorted(path.name for path in folder.iterdir()) == names
+
+
+def test_exports_into_its_own_folder(exported):
+    kernel = lw.load(exported)
+    files = {path: path.read_bytes() for path in exported.parent.iterdir()}
+    assert sorted(kernel.export(exported.parent)) == sorted(map(str, files))
+    assert {path: path.read_bytes() for path in exported.parent.iterdir()} == files

@@ -98,15 +98,13 @@ class Kernel(_kernel.Kernel):
         """Copies what it was exported as into `folder`: for C the object and header, for Python the
         library, and NAME.json. `tvm_ffi`: also NAME_tvm_ffi.so, whose NAME(inputs..., results...)
         tvm_ffi.load_module() gives to torch, JAX, TVM and Rust; made by the C compiler, $CC or cc."""
-        import shutil
-
         os.makedirs(folder, exist_ok=True)
         own, name = os.path.split(os.path.splitext(self.path)[0])
-        files = [shutil.copy2(os.path.join(own, file), os.path.join(folder, file))
+        files = [_copy(os.path.join(own, file), os.path.join(folder, file))
                  for file in sorted(os.listdir(own or ".")) if file.startswith(name + ".")]
         if tvm_ffi:
             files.append(_link_tvm_ffi(os.path.join(folder, name), self.name))
-        return [os.fspath(file) for file in files]
+        return files
 
     def bench(self, *inputs: Any, seconds: float = 0.2) -> Timing:
         """How long a call takes here and now, beside whatever else runs."""
@@ -145,6 +143,19 @@ def load_library(path: str, info: dict[str, Any] | None = None) -> Kernel:
     kernel.info = json.loads(kernel._facts) if info is None else info
     kernel.op = None
     return kernel
+
+
+def _copy(source: str, place: str) -> str:
+    """Never into what is there: a library that is loaded would change below its calls."""
+    import shutil
+    import tempfile
+
+    if os.path.exists(place) and os.path.samefile(source, place):
+        return place
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=os.path.dirname(place)) as scratch:
+        new = shutil.copy2(source, scratch)
+        os.replace(new, place)
+    return place
 
 
 def _link_tvm_ffi(base: str, entry: str) -> str:
