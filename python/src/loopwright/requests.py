@@ -1,9 +1,11 @@
 """What was looked up in vain: tuning requests."""
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -35,8 +37,9 @@ class Capture:
 
     def write(self) -> None:
         new = self.path.with_name(self.path.name + ".new")
-        document = {"workloads": [entry_of(op) for op in self.ops]}
-        new.write_text(json.dumps(document, indent=2) + "\n")
+        entries = [entry_of(op) for op in self.ops]
+        _name_apart(entries)
+        new.write_text(json.dumps({"workloads": entries}, indent=2) + "\n")
         new.replace(self.path)
 
 
@@ -51,6 +54,15 @@ def note_miss(op: Op) -> None:
         for one in _open:
             if op not in one.ops:
                 one.ops.append(op)
+
+
+def _name_apart(entries: list[dict[str, Any]]) -> None:
+    """Names are those of ops, and several texts may call theirs the same; `lock` wants each once."""
+    often = Counter(entry["name"] for entry in entries)
+    for entry in entries:
+        if often[entry["name"]] > 1:
+            digest = hashlib.sha256(json.dumps(entry).encode()).hexdigest()
+            entry["name"] += f" {digest[:8]}"
 
 
 def entry_of(op: Op) -> dict[str, Any]:
