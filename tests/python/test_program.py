@@ -59,6 +59,42 @@ def test_ops_of_files_and_texts(tmp_path, no_db):
     assert example.id == lw.op("dense_relu", M=64).id
 
 
+def test_a_text_needs_no_file(tmp_path, no_db):
+    """The cache may lie where a workload's word could not say."""
+    done = run_python(f"""
+        import os
+        import numpy as np
+        import loopwright as lw
+
+        text = {SCALE!r}
+        op = lw.op(text=text, N=5, const="X")
+        assert str(op) == "scale N=5" and op.args[0].const, op
+        kernel = op.kernel(db={no_db!r}, threads=1)
+        assert np.array_equal(kernel(np.ones(5, np.float32)), np.full(5, 3))
+        assert kernel.info["workload"] == "scale N=5" and " " in kernel.path
+        assert lw.load(kernel.path).show() == kernel.show()
+        assert not os.path.exists(os.environ["XDG_CACHE_HOME"] + "/loopwright/programs")
+        try:
+            lw.op("scale", text=text + text.replace("scale", "other"))
+        except lw.BadRequest as error:
+            print(error)
+    """, XDG_CACHE_HOME=str(tmp_path / "a cache"))
+    assert "whose path has a space: move it (XDG_CACHE_HOME" in done.stdout, done.stderr
+
+
+def test_one_of_several_ops_of_a_text(no_db):
+    text = SCALE + SCALE.replace("scale", "other").replace("* 3", "* 5")
+    kernel = lw.op("other", text=text, N=4).kernel(db=no_db, threads=1)
+    assert np.array_equal(kernel(np.ones(4, np.float32)), np.full(4, 5))
+
+
+def test_a_path_with_a_space_is_refused(tmp_path):
+    path = tmp_path / "my op.te"
+    path.write_text(SCALE)
+    with pytest.raises(lw.BadRequest, match="my op.te': the program takes no file whose path has"):
+        lw.op(path=path)
+
+
 def test_const_and_allow_are_parts_of_it():
     assert not lw.op("dense", M=8, N=8, K=8, const=()).args[1].const
     both = lw.op("matmul", M=8, N=8, K=8, const=["A", "B"])
@@ -70,6 +106,7 @@ def test_const_and_allow_are_parts_of_it():
     (dict(name="matmull"), "did you mean 'matmul'?"),
     (dict(name="matmul", Q=3), "it has: M=512 N=512 K=512 T=f32"),
     (dict(text="op f( {\n}\n"), "error: "),
+    (dict(text="op f() { in X: f32[4] }"), "program:1:"),
 ])
 def test_mistakes_are_said_as_the_program_says_them(wrong, text):
     name = wrong.pop("name", None)
@@ -177,6 +214,19 @@ def test_captures_what_was_missed(tuned_db, tmp_path):
     assert [w["program"].split("(")[0] for w in workloads] == ["op scale", "op matmul"]
     assert workloads[1]["const"] == ["B"] and workloads[1]["allow"] == ["bf16"]
     assert "const" not in workloads[0]
+
+
+def test_captured_texts_are_named_apart(tmp_path):
+    """They name their ops as they like; `lock` takes no name twice."""
+    request, lock = tmp_path / "request.json", tmp_path / "lock.json"
+    db = str(tmp_path / "lw.db")
+    with lw.capture(request):
+        for factor in ("* 3", "* 4"):
+            lw.op(text=SCALE.replace("* 3", factor)).kernel(db=db, threads=1)
+    names = [w["name"] for w in json.loads(request.read_text())["workloads"]]
+    assert len(set(names)) == 2 and all(name.startswith("scale ") for name in names)
+    run(["lock", str(request), "-o", str(lock), "--threads", "1", "--db", db])
+    assert lock.exists()
 
 
 def test_shows_stages(tuned_db):

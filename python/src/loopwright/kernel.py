@@ -128,12 +128,8 @@ class Kernel(_kernel.Kernel):
     def _words(self) -> list[str]:
         if self.op is not None:
             return self.op.options
-        words = str(self.info["workload"]).split()
-        if words[0].split(":")[0].endswith(".te"):
-            raise BadRequest(f"{self.name}: it was exported from {words[0]}, which is not here: set "
-                             "k.op = lw.op(path=...)")
         constant = [a.name for a in self.args if a.const]
-        return [*words, "--const", ",".join(constant) or "none"]
+        return [str(self.info["program"]), "--const", ",".join(constant) or "none"]
 
 
 def load_library(path: str, info: dict[str, Any] | None = None) -> Kernel:

@@ -4,7 +4,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,14 +51,14 @@ def op(name: str | None = None, /, *, path: str | os.PathLike[str] | None = None
         name = str(parameters.pop("name"))
     if (path is not None) + (text is not None) > 1 or (path, text, name) == (None, None, None):
         raise BadRequest("an op is a name of the library, path= or text=")
-    if text is not None:
-        source = str(_file_of(text))
+    if text is not None and name is not None:
+        source = _word_of_file(str(_file_of(text)), name)
+    elif text is not None:
+        source = text if "\n" in text else text + "\n"    # by which the program knows it
     elif path is not None:
-        source = os.fspath(path)
+        source = _word_of_file(os.fspath(path), name)
     else:
         source = str(name)
-    if source.endswith(".te") and name is not None:
-        source += ":" + name
     words = (source, *(f"{key}={_word(value)}" for key, value in parameters.items()))
     constants = None if const is None else _names(const)
     return Op(words, constants, _names(allow))
@@ -71,7 +73,11 @@ class Op:
     allow: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join((os.path.basename(self.words[0]), *self.words[1:]))
+        first = os.path.basename(self.words[0])
+        if "\n" in self.words[0]:
+            named = re.search(r"^\s*op\s+(\w+)", self.words[0], re.MULTILINE)
+            first = named[1] if named else "text"
+        return " ".join((first, *self.words[1:]))
 
     @property
     def options(self) -> list[str]:
@@ -194,13 +200,20 @@ def _names(names: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name and name != "none")
 
 
+def _word_of_file(path: str, name: str | None) -> str:
+    if any(letter.isspace() for letter in path):
+        raise BadRequest(f"{path!r}: the program takes no file whose path has a space: move it "
+                         "(XDG_CACHE_HOME says where texts go), or give one op alone as text=")
+    return path if name is None else f"{path}:{name}"
+
+
 def _file_of(text: str) -> Path:
-    """A file of the text: the database names programs by their files."""
+    """A file of the text: an op is chosen of several by its name after the file's."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = cache.folder("programs") / f"{digest[:16]}.te"
     try:
         if not path.is_file() or path.read_text() != text:
-            new = path.with_suffix(f".{os.getpid()}.new")
+            new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
             new.write_text(text)
             new.replace(path)
     except OSError as error:
