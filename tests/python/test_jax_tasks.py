@@ -188,6 +188,33 @@ def test_gradients_are_jaxs(no_db):
         assert np.allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@jax.custom_vjp
+def rounded(x):
+    """Straight through: its gradient is that of x."""
+    return jnp.floor(x * 4 + 0.5) / 4
+
+
+rounded.defvjp(lambda x: (rounded(x), None), lambda _, cotangent: (cotangent,))
+
+
+def test_custom_derivatives_are_kept(no_db):
+    def function(x, w, steps):
+        hidden = jax.nn.relu(rounded(x @ w))         # relu's gradient is 0 at 0
+        return jnp.tanh(rounded(hidden) @ w) * steps
+
+    x, w = arrays((4, 8), (8, 8))
+    x, steps = x.at[0].set(0), jnp.arange(8)         # integers have no gradient
+    optimized = lw.jax.optimize(function, db=no_db, threads=1, on_miss="default")
+    assert "target_name=loopwright_run" in str(jax.make_jaxpr(optimized)(x, w, steps))
+    assert np.allclose(optimized(x, w, steps), function(x, w, steps), atol=1e-5)
+    for derivative in (lambda f: jax.grad(f)(x), lambda f: jax.jit(jax.grad(f))(x),
+                       lambda f: jax.grad(jax.jit(f))(x), lambda f: jax.jacrev(jax.grad(f))(x),
+                       lambda f: jax.vmap(jax.grad(f))(jnp.stack([x, x + 1]))):
+        got, want = (derivative(lambda x, f=f: (f(x, w, steps) ** 2).sum())
+                     for f in (optimized, function))
+        assert np.any(want) and np.allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 def test_constants_are_inputs(no_db):
     (x,), (w,) = arrays((4, 8)), arrays((8, 8))
     optimized = lw.jax.optimize(lambda x: jnp.tanh(x @ w), db=no_db, threads=1, on_miss="default")

@@ -39,9 +39,10 @@ def capture(path: str | os.PathLike[str], function: Callable[..., Any], *argumen
 def optimize(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """The same function, with a kernel for each part that was tuned for exactly what it is; XLA has
     the rest. `options` as Op.kernel has them; `on_miss="nearest"` or `"default"` takes more. It is
-    looked at once for each set of shapes, when it is traced: put `jax.jit` around it."""
+    looked at once for each set of shapes, when it is traced: put `jax.jit` around it. Where it is
+    differentiated, the function itself runs, so derivatives are its own, custom ones too."""
     options.setdefault("on_miss", "error")
-    plans: dict[Any, _Plan] = {}
+    plans: dict[Any, Callable[..., Any]] = {}
 
     @wraps(function)
     def optimized(*arguments: Any) -> Any:
@@ -50,9 +51,20 @@ def optimize(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         key = (structure, *((leaf.shape, str(leaf.dtype)) for leaf in leaves))
         if key not in plans:
             shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-            plans[key] = _Plan(*trace(_flat(function, structure), *shapes), options)
-        return plans[key](leaves)
+            flat = _flat(function, structure)
+            plans[key] = _differentiable(_Plan(*trace(flat, *shapes), options), flat)
+        return plans[key](*leaves)
     return optimized
+
+
+def _differentiable(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel beside the code that has its derivative would compute everything twice."""
+    def whole(*leaves: Any) -> Any:
+        return plan(leaves)
+
+    with_derivative = jax.custom_jvp(whole)
+    with_derivative.defjvp(lambda leaves, tangents: jax.jvp(function, leaves, tangents))
+    return with_derivative
 
 
 class _Plan:
@@ -80,14 +92,8 @@ class _Plan:
 def _kernel_of(group: Group, options: dict[str, Any]) -> JaxKernel | None:
     if not group.text:
         return None
-
-    def reference(*inputs: Any) -> Any:
-        known = dict(zip(group.inputs, inputs))
-        evaluate(group.nodes, known)
-        results = tuple(known[value] for value in group.outputs)
-        return results[0] if len(results) == 1 else results
     try:
-        return JaxKernel(op(text=group.text).kernel(**options), reference)
+        return JaxKernel(op(text=group.text).kernel(**options))
     except NotTuned:
         return None
     except BadRequest as error:            # the language refuses what the translator has written
