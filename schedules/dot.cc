@@ -60,6 +60,9 @@ const ExprNode* read_of_factor(const Expr& factor, bool* padded) {
 absl::StatusOr<ProductSides> product_sides(const Nest& nest, const Step& step) {
   ProductSides sides;
   ASSIGN_OR_RETURN(sides.stage, target_stage(nest, step));
+  if (step.names.size() < 4) {
+    return infeasible(concat(step.kind->name, " names a stage and three loops of it"));
+  }
   const Stage& s = nest.stages[sides.stage];
   const Tensor& tensor = nest.program->tensors[s.tensor];
   if (s.copy_of >= 0 || tensor.reduce != Reduce::kSum || s.place != Place::kRoot) {

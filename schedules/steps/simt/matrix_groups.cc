@@ -50,7 +50,7 @@ absl::Status apply_matrix_groups(Nest& nest, const Step& step) {
 std::vector<Decision> matrix_groups_domain(const Nest& nest, const Step& step) {
   std::vector<Decision> domain;
   const absl::StatusOr<int> stage = target_stage(nest, step);
-  if (!stage.ok()) return domain;
+  if (!stage.ok() || step.names.size() != 3) return domain;
   const Stage& s = nest.stages[*stage];
   const auto most = [&](int side) {
     const absl::StatusOr<int> position = loop_position(s, step.names[side + 1]);
