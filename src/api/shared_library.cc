@@ -1,7 +1,6 @@
 #include "src/api/shared_library.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <system_error>
@@ -22,20 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr double kLinkLimit = 60;          // seconds
 
-// The program as the shell would find it, or "".
-std::string on_path(const std::string& name) {
-  if (name.find('/') != std::string::npos) return fs::absolute(name).string();
-  const char* path = getenv("PATH");
-  const std::vector<std::string> folders = absl::StrSplit(path == nullptr ? "" : path, ':',
-                                                          absl::SkipEmpty());
-  for (const std::string& folder : folders) {
-    const fs::path file = fs::path(folder) / name;
-    std::error_code error;
-    if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) return file.string();
-  }
-  return "";
-}
-
 absl::StatusOr<std::string> find_linker(const std::string& architecture) {
   const char* named = getenv("LOOPWRIGHT_LINKER");
   std::vector<std::string> names = {"ld.lld", "ld.lld-19", concat(architecture, "-linux-gnu-ld")};
@@ -49,8 +34,8 @@ absl::StatusOr<std::string> find_linker(const std::string& architecture) {
 #endif
   }
   for (const std::string& name : names) {
-    const std::string found = on_path(name);
-    if (!found.empty()) return found;
+    const std::string found = find_program(name);
+    if (!found.empty()) return fs::absolute(found).string();
   }
   return absl::UnavailableError(concat("no linker for ", architecture, " among ",
                                        absl::StrJoin(names, ", "),
@@ -68,9 +53,9 @@ absl::StatusOr<std::vector<std::string>> find_compiler(const std::string& archit
 #endif
   const std::string name = is_ours || named != nullptr ? own : architecture + "-linux-gnu-gcc";
   std::vector<std::string> words = absl::StrSplit(name, ' ', absl::SkipEmpty());  // "ccache gcc"
-  const std::string found = words.empty() ? "" : on_path(words[0]);
+  const std::string found = words.empty() ? "" : find_program(words[0]);
   if (!found.empty()) {
-    words[0] = found;
+    words[0] = fs::absolute(found).string();
     return words;
   }
   return absl::UnavailableError(

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "src/base/clock.h"
 #include "src/base/message.h"
 
@@ -107,6 +110,25 @@ absl::Status not_started(const std::string& program, int error) {
 }
 
 }  // namespace
+
+bool is_program(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<std::string> program_folders() {
+  const char* path = getenv("PATH");
+  return absl::StrSplit(path == nullptr ? "" : path, ':', absl::SkipEmpty());
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const std::string& folder : program_folders()) {
+    const std::string file = concat(folder, "/", name);
+    if (is_program(file)) return file;
+  }
+  return "";
+}
 
 std::string ProgramEnd::how() const {
   if (WIFSIGNALED(status)) return concat("signal ", WTERMSIG(status));

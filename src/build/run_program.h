@@ -8,6 +8,14 @@
 
 namespace lw {
 
+// A regular file that this process may run.
+bool is_program(const std::string& path);
+// The folders of $PATH, in order.
+std::vector<std::string> program_folders();
+// The program as a shell finds it: a path as it is, else in the first of those folders that has one;
+// "": there is none.
+std::string find_program(const std::string& name);
+
 struct ProgramEnd {
   int status = 0;                          // of wait(2)
   std::string output, errors;              // what it wrote on its standard output and error

@@ -20,10 +20,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/build/run_program.h"
 #include "src/expr/expr.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/run/guarded.h"
@@ -37,18 +37,11 @@ namespace fs = std::filesystem;
 // What qemu itself maps besides the job's memory: translated code, its own libraries.
 constexpr int64_t kEmulatorBytes = int64_t{2} << 30;
 
-std::string find_program(const std::string& name, bool beside) {
-  std::vector<std::string> folders;
+// Beside this program, else where programs are.
+std::string find_beside(const std::string& name) {
   std::error_code error;
-  if (beside) folders.push_back(fs::read_symlink("/proc/self/exe", error).parent_path());
-  if (const char* path = getenv("PATH")) {
-    for (absl::string_view folder : absl::StrSplit(path, ':')) folders.emplace_back(folder);
-  }
-  for (const std::string& folder : folders) {
-    const std::string file = (fs::path(folder) / name).string();
-    if (!folder.empty() && access(file.c_str(), X_OK) == 0) return file;
-  }
-  return "";
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path() / name;
+  return !error && is_program(own.string()) ? own.string() : find_program(name);
 }
 
 // The runner's process, killed and reaped at the end.
@@ -154,13 +147,13 @@ std::string describe(const runner::Crash& crash, const Program& program) {
 absl::StatusOr<Emulator> find_emulator(const Target& target) {
   Emulator emulator;
   emulator.name = "qemu-" + target.architecture;
-  emulator.command = find_program(emulator.name, /*beside=*/false);
+  emulator.command = find_program(emulator.name);
   if (emulator.command.empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no ", emulator.name, " on PATH (package qemu-user)"));
   }
   const std::string runner = "lw_runner_" + target.architecture;
-  emulator.runner = find_program(runner, /*beside=*/true);
+  emulator.runner = find_beside(runner);
   if (emulator.runner.empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no ", runner, " beside this program or on PATH (it is built where "

@@ -1,7 +1,6 @@
 #include "src/build/simt/ptx/assembler/assemble.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,11 +35,6 @@ std::string environment_word(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-bool is_program(const fs::path& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
-}
-
 // Where one may be, the best first.
 std::vector<fs::path> tool_folders() {
   std::vector<fs::path> folders;
@@ -52,12 +46,8 @@ std::vector<fs::path> tool_folders() {
 #endif
   const std::string cuda = environment_word("CUDA_HOME");
   if (!cuda.empty()) folders.push_back(fs::path(cuda) / "bin");
-  std::string path = environment_word("PATH");
-  while (!path.empty()) {
-    const size_t end = std::min(path.find(':'), path.size());
-    if (end > 0) folders.emplace_back(path.substr(0, end));
-    path.erase(0, std::min(end + 1, path.size()));
-  }
+  const std::vector<std::string> of_path = program_folders();
+  folders.insert(folders.end(), of_path.begin(), of_path.end());
   return folders;
 }
 
