@@ -1,4 +1,5 @@
 // Which schedule a task gets: the stored best, or the zero-trial answer. (Lower rungs: lookup.cc.)
+#include "src/api/lookup.h"
 #include "src/api/task.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -27,12 +28,6 @@ absl::StatusOr<Choice> finish_stored(const Task& task, const Measurement& measur
   return finish(task, std::move(choice));
 }
 
-absl::StatusOr<std::string> zero_trial_trace(const Task& task) {
-  Search search(task.start(), SearchOptions(), first_model(task.start()));
-  ASSIGN_OR_RETURN(const Proposal proposal, search.zero_trial());
-  return proposal.text;
-}
-
 }  // namespace
 
 double Choice::time_us() const { return measurement == nullptr ? 0 : measurement->time_us; }
@@ -55,7 +50,8 @@ absl::StatusOr<Choice> choose(const Task& task, const Store* store) {
   }
   Choice choice;
   choice.outcome = "default";
-  ASSIGN_OR_RETURN(choice.trace, zero_trial_trace(task));
+  ASSIGN_OR_RETURN(const Proposal proposal, zero_trial(task));
+  choice.trace = proposal.text;
   return finish(task, std::move(choice));
 }
 
@@ -67,11 +63,14 @@ absl::StatusOr<Choice> choose_trace(const Task& task, std::string_view trace) {
   return finish(task, std::move(choice));
 }
 
+absl::Status check_found(const Task& task, const Choice& choice) {
+  if (choice.kernel != nullptr) return absl::OkStatus();
+  return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
+                                    "' was found, so there is nothing to build"));
+}
+
 absl::StatusOr<Artifact> build(const Task& task, const Choice& choice) {
-  if (choice.kernel == nullptr) {
-    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
-                                      "' was found, so there is nothing to build"));
-  }
+  RETURN_IF_ERROR(check_found(task, choice));
   return task.backend().build(*choice.kernel, *task.target());
 }
 

@@ -152,10 +152,7 @@ class Settling {
     double best = proposals_.front().draft;
     for (const Use& proposal : proposals_) best = std::min(best, proposal.draft);
     if (!options_.zero_trial) return best;
-    SearchOptions stoppable;
-    stoppable.stop = options_.stop;
-    Search search(task_.start(), stoppable, first_model(task_.start()));
-    const absl::StatusOr<lw::Proposal> zero = search.zero_trial();
+    const absl::StatusOr<Proposal> zero = lw::zero_trial(task_, options_.stop);
     return zero.ok() && zero->draft_us > 0 ? std::min(best, zero->draft_us) : best;
   }
 
@@ -275,13 +272,17 @@ absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& 
   return answer;
 }
 
+absl::StatusOr<Proposal> zero_trial(const Task& task, const Stop& stop) {
+  SearchOptions options;
+  options.stop = stop;
+  Search search(task.start(), options, first_model(task.start()));
+  return search.zero_trial();
+}
+
 absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOptions& options) {
   LookupAnswer answer;
   if (!options.zero_trial) return answer;
-  SearchOptions stoppable;
-  stoppable.stop = options.stop;
-  Search search(task.start(), stoppable, first_model(task.start()));
-  ASSIGN_OR_RETURN(const lw::Proposal zero, search.zero_trial());
+  ASSIGN_OR_RETURN(const Proposal zero, zero_trial(task, options.stop));
   answer.trace = zero.text;
   ASSIGN_OR_RETURN(Nest nest, replay(task.start(), zero.trace));
   ASSIGN_OR_RETURN(Kernel kernel, lower(nest));
@@ -319,8 +320,9 @@ Choice as_choice(const LookupAnswer& answer) {
   choice.trace = answer.trace;
   choice.nest = answer.nest;
   choice.kernel = answer.kernel;
-  if (answer.outcome != Rung::kExact) choice.predicted_loss = answer.predicted_loss;
-  if (answer.outcome == Rung::kExact) {
+  if (answer.outcome != Rung::kExact) {
+    choice.predicted_loss = answer.predicted_loss;
+  } else {
     const ScheduleRecord& record = *answer.record;
     Measurement m;
     m.trace = record.trace;

@@ -20,6 +20,7 @@
 namespace lw {
 
 class Task;
+struct Proposal;
 
 struct LookupOptions {
   LadderOptions ladder;
@@ -42,6 +43,9 @@ absl::StatusOr<LookupAnswer> look_up(const Task& task, const RecordSource& sourc
 absl::StatusOr<LookupAnswer> settle(const Task& task, const std::vector<Match>& candidates,
                                     const LookupOptions& options);
 absl::StatusOr<LookupAnswer> default_answer(const Task& task, const LookupOptions& options);
+
+// The schedule that is derived without a measurement; kCancelled or kDeadlineExceeded: as `stop` says.
+absl::StatusOr<Proposal> zero_trial(const Task& task, const Stop& stop = {});
 
 std::string to_json(const ScheduleRecord& record);
 

@@ -38,6 +38,8 @@ absl::StatusOr<Program> reload_program(const WorkloadRow& row);
 absl::Status put_task(Store& store, const Task& task);
 
 // kNotFound: there is no schedule; else the backend's errors.
+// kNotFound: the choice has no kernel, so that there is nothing to build.
+absl::Status check_found(const Task& task, const Choice& choice);
 absl::StatusOr<Artifact> build(const Task& task, const Choice& choice);
 
 }  // namespace lw
