@@ -65,8 +65,9 @@ absl::Status check_own_files(const std::string& stem, const Task& task) {
 absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const Choice& choice,
                                                        const std::string& folder,
                                                        const ExportOptions& options) {
-  ASSIGN_OR_RETURN(const Kernel kernel, named_kernel(task, choice, options.entry));
-  ASSIGN_OR_RETURN(const Artifact artifact, build_described(task, choice, kernel));
+  ASSIGN_OR_RETURN(DescribedKernel described, build_described(task, choice, options.entry));
+  const Artifact& artifact = described.artifact;
+  Json& facts = described.facts;
   ASSIGN_OR_RETURN(std::vector<ExportedFile> files, task.backend().exported(artifact, about(task)));
   const bool is_object = std::any_of(files.begin(), files.end(), [](const ExportedFile& file) {
     return file.ending == ".o";
@@ -78,7 +79,6 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
     return absl::InvalidArgumentError(concat("kernels for '", task.target()->name,
                                              "' are no objects, of which libraries are linked"));
   }
-  Json facts = facts_json(task, choice, kernel);
   // What the backend says as JSON is a part of that file, under the backend's name.
   const auto own = std::find_if(files.begin(), files.end(),
                                 [](const ExportedFile& file) { return file.ending == ".json"; });
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
     facts[artifact.architecture] = Json::parse(own->bytes);
     files.erase(own);
   }
-  const std::string stem = (std::filesystem::path(folder) / kernel.name).string();
+  const std::string stem = (std::filesystem::path(folder) / artifact.entry).string();
   RETURN_IF_ERROR(check_own_files(stem, task));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -96,15 +96,15 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
   for (const ExportedFile& file : files) {
     paths.push_back(stem + file.ending);
     RETURN_IF_ERROR(write_file(paths.back(), file.bytes));
-    facts["files"][kernel.name + file.ending] = sha256(file.bytes);
+    facts["files"][artifact.entry + file.ending] = sha256(file.bytes);
   }
   if (options.shared) {
     paths.push_back(stem + ".so");
-    RETURN_IF_ERROR(link_shared(stem + ".o", kernel.name, artifact.architecture, paths.back(),
-                                options.tvm_ffi ? tvm_ffi_stub(kernel.name) : ""));
+    RETURN_IF_ERROR(link_shared(stem + ".o", artifact.entry, artifact.architecture, paths.back(),
+                                options.tvm_ffi ? tvm_ffi_stub(artifact.entry) : ""));
     ASSIGN_OR_RETURN(const std::string bytes, read_file(paths.back()));
-    facts["library"] = kernel.name + ".so";
-    facts["files"][kernel.name + ".so"] = sha256(bytes);
+    facts["library"] = artifact.entry + ".so";
+    facts["files"][artifact.entry + ".so"] = sha256(bytes);
   }
   if (choice.measurement) {
     facts["time_us"] = choice.measurement->time_us;
@@ -113,7 +113,8 @@ absl::StatusOr<std::vector<std::string>> export_kernel(const Task& task, const C
   }
   if (choice.predicted_loss) facts["predicted_loss"] = *choice.predicted_loss;
   paths.push_back(stem + ".json");
-  RETURN_IF_ERROR(write_file(paths.back(), facts.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+  const std::string text = facts.dump(2, ' ', false, Json::error_handler_t::replace);
+  RETURN_IF_ERROR(write_file(paths.back(), text + "\n"));
   return paths;
 }
 

@@ -25,10 +25,6 @@ constexpr size_t kLongestEntry = 200;
 
 using Json = nlohmann::ordered_json;
 
-std::string digest_of(const Task& task, const Kernel& kernel) {
-  return kernel_digest(task.key(), hash(kernel));
-}
-
 KernelFacts::Argument argument_facts(const Tensor& tensor, bool read_by_run) {
   KernelFacts::Argument facts;
   facts.name = tensor.name;
@@ -50,18 +46,9 @@ std::vector<KernelFacts::Argument> all_arguments(const Program& program, const K
   return all;
 }
 
-}  // namespace
-
-std::string words_without_folder(const std::string& words) {
-  return with_path(words, [](const std::filesystem::path& path) { return path.filename(); });
-}
-
 absl::StatusOr<Kernel> named_kernel(const Task& task, const Choice& choice,
                                     const std::string& entry) {
-  if (choice.kernel == nullptr) {
-    return absl::NotFoundError(concat("no schedule of '", task.workload().source_words,
-                                      "' was found, so there is nothing to build"));
-  }
+  RETURN_IF_ERROR(check_found(task, choice));
   if (!entry.empty() && (!is_identifier(entry) || entry.size() > kLongestEntry)) {
     return absl::InvalidArgumentError(concat("a kernel's entry must be an identifier of C of at most ",
                                              kLongestEntry, " characters, not '",
@@ -72,7 +59,8 @@ absl::StatusOr<Kernel> named_kernel(const Task& task, const Choice& choice,
   return kernel;
 }
 
-Json facts_json(const Task& task, const Choice& choice, const Kernel& kernel) {
+Json facts_json(const Task& task, const Choice& choice, const Kernel& kernel,
+                const KernelFacts& facts) {
   Json json;
   json["abi"] = LOOPWRIGHT_ABI;
   json["entry"] = kernel.name;
@@ -88,7 +76,7 @@ Json facts_json(const Task& task, const Choice& choice, const Kernel& kernel) {
   json["threads"] = task.threads();
   json["objective"] = task.key().objective;
   json["arguments"] = Json::array();
-  for (const KernelFacts::Argument& one : all_arguments(*task.program(), kernel)) {
+  for (const KernelFacts::Argument& one : facts.arguments) {
     const bool is_output = (one.flags & LW_OUTPUT) != 0;
     json["arguments"].push_back({{"name", one.name},
                                  {"role", is_output ? "out" : "in"},
@@ -106,23 +94,28 @@ Json facts_json(const Task& task, const Choice& choice, const Kernel& kernel) {
   json["outcome"] = choice.outcome;
   json["trace"] = choice.trace;
   json["record"] = record_digest(task.key(), choice.trace);
-  json["digest"] = digest_of(task, kernel);
+  json["digest"] = facts.digest;
   return json;
 }
 
-KernelFacts facts_of(const Task& task, const Choice& choice, const Kernel& kernel) {
+}  // namespace
+
+std::string words_without_folder(const std::string& words) {
+  return with_path(words, [](const std::filesystem::path& path) { return path.filename(); });
+}
+
+absl::StatusOr<DescribedKernel> build_described(const Task& task, const Choice& choice,
+                                                const std::string& entry) {
+  ASSIGN_OR_RETURN(const Kernel kernel, named_kernel(task, choice, entry));
   KernelFacts facts;
   facts.arguments = all_arguments(*task.program(), kernel);
   facts.threads = task.threads();
-  facts.digest = digest_of(task, kernel);
-  facts.json = facts_json(task, choice, kernel).dump(-1, ' ', false,
-                                                    Json::error_handler_t::replace);
-  return facts;
-}
-
-absl::StatusOr<Artifact> build_described(const Task& task, const Choice& choice,
-                                         const Kernel& kernel) {
-  return task.backend().described(kernel, *task.target(), facts_of(task, choice, kernel));
+  facts.digest = kernel_digest(task.key(), hash(kernel));
+  DescribedKernel described;
+  described.facts = facts_json(task, choice, kernel, facts);
+  facts.json = described.facts.dump(-1, ' ', false, Json::error_handler_t::replace);
+  ASSIGN_OR_RETURN(described.artifact, task.backend().described(kernel, *task.target(), facts));
+  return described;
 }
 
 }  // namespace lw

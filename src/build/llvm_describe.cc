@@ -40,9 +40,8 @@ class Table {
 
  private:
   llvm::Constant* hidden(llvm::Constant* value) {
-    auto* made = new llvm::GlobalVariable(module_, value->getType(), /*isConstant=*/true,
-                                          llvm::GlobalValue::PrivateLinkage, value, "facts");
-    return made;
+    return new llvm::GlobalVariable(module_, value->getType(), /*isConstant=*/true,
+                                    llvm::GlobalValue::PrivateLinkage, value, "facts");
   }
 
   llvm::Module& module_;

@@ -53,9 +53,8 @@ absl::StatusOr<lw::Choice> choice_for(loopwright_client* client, const lw::Task&
 
 absl::StatusOr<std::unique_ptr<lw::KernelInstance>> generate(const lw::Task& task,
                                                              const lw::Choice& choice) {
-  ASSIGN_OR_RETURN(const lw::Kernel kernel, lw::named_kernel(task, choice, ""));
-  ASSIGN_OR_RETURN(const lw::Artifact artifact, lw::build_described(task, choice, kernel));
-  absl::StatusOr<std::unique_ptr<lw::Loaded>> loaded = lw::load(artifact);
+  ASSIGN_OR_RETURN(const lw::DescribedKernel kernel, lw::build_described(task, choice, ""));
+  absl::StatusOr<std::unique_ptr<lw::Loaded>> loaded = lw::load(kernel.artifact);
   const bool of_elsewhere =
       loaded.ok() ? (*loaded)->described() == nullptr : !absl::IsInternal(loaded.status());
   if (of_elsewhere) {

@@ -131,7 +131,9 @@ TEST(DecoderFuzz, LocksRequestsAndFacts) {
   const absl::StatusOr<LookupAnswer> answer = default_answer(*task, {});
   ASSERT_TRUE(answer.ok());
   const Choice choice = as_choice(*answer);
-  nlohmann::ordered_json facts = facts_json(*task, choice, *choice.kernel);
+  absl::StatusOr<DescribedKernel> described = build_described(*task, choice, "");
+  ASSERT_TRUE(described.ok()) << described.status();
+  nlohmann::ordered_json& facts = described->facts;
   facts["files"] = {{"matmul.o", std::string(64, 'c')}};
   ASSERT_TRUE(dispatch_source("f", {{{{"M", 1}}, facts.dump()}}, true).ok());
   expect_no_harm(feed_lock, {lock, "matmul M=8 --const B --entry mm --threads 2\n# more\n",

@@ -99,9 +99,9 @@ absl::Status verify_exported(const std::string& path) {
   ASSIGN_OR_RETURN(const Task task, task_of_exported(read, path));
   ASSIGN_OR_RETURN(Choice choice, choose_trace(task, read.trace));
   choice.outcome = read.outcome;
-  ASSIGN_OR_RETURN(const Kernel kernel, named_kernel(task, choice, read.entry));
-  ASSIGN_OR_RETURN(const Artifact artifact, build_described(task, choice, kernel));
-  ASSIGN_OR_RETURN(const std::vector<ExportedFile> made, task.backend().exported(artifact, ""));
+  ASSIGN_OR_RETURN(const DescribedKernel again, build_described(task, choice, read.entry));
+  ASSIGN_OR_RETURN(const std::vector<ExportedFile> made,
+                   task.backend().exported(again.artifact, ""));
   for (const ExportedFile& file : made) {
     // Headers say where what they declare comes from, and JSON is a part of NAME.json.
     if (file.ending == ".h" || file.ending == ".json") continue;
