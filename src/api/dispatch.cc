@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "loopwright/type.h"
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/message.h"
@@ -44,16 +45,19 @@ struct Function {
   }
 };
 
-std::string c_type(const std::string& type) {
-  static const std::vector<std::pair<std::string_view, std::string_view>> types = {
-      {"f32", "float"},    {"f64", "double"},   {"f16", "uint16_t"}, {"bf16", "uint16_t"},
-      {"i8", "int8_t"},    {"i16", "int16_t"},  {"i32", "int32_t"},  {"i64", "int64_t"},
-      {"u8", "uint8_t"},   {"u16", "uint16_t"}, {"u32", "uint32_t"}, {"u64", "uint64_t"},
-      {"bool", "uint8_t"}};
-  for (const auto& [ours, theirs] : types) {
-    if (ours == type) return std::string(theirs);
+// "": of no type that the language has.
+std::string c_type(const std::string& name) {
+  Type type;
+  if (!parse_type(name, &type)) return "";
+  switch (type) {
+    case Type::kF32: return "float";
+    case Type::kF64: return "double";
+    case Type::kF16:
+    case Type::kBF16: return "uint16_t";
+    case Type::kBool: return "uint8_t";
+    default: break;
   }
-  return "void";
+  return concat(name[0] == 'u' ? "u" : "", "int", size_of(type) * 8, "_t");
 }
 
 std::string text_in(const Json& json, const char* field) {
@@ -98,8 +102,9 @@ absl::StatusOr<std::pair<CKernel, std::vector<CArgument>>> read_kernel(
     CArgument argument{text_in(one, "name"), c_type(text_in(one, "type")),
                        text_in(one, "role") == "out",
                        one.is_object() && one.contains("const") && one["const"] == true};
-    if (!is_identifier(argument.name)) {
-      return absl::InvalidArgumentError(concat("'", kernel.entry, "' has an argument without a name"));
+    if (!is_identifier(argument.name) || argument.type.empty()) {
+      return absl::InvalidArgumentError(
+          concat("'", kernel.entry, "' has an argument without a name or a type"));
     }
     arguments.push_back(std::move(argument));
   }
