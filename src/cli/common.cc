@@ -140,8 +140,7 @@ void add_workload_options(CliArguments app, WorkloadOptions* options) {
   app.add_option("--const", options->const_text,
                  "inputs known before the timed calls: NAME,... or none (default: as the op says)")
       .each([options](const std::string& text) {
-        options->const_names.emplace();
-        if (text != "none") *options->const_names = absl::StrSplit(text, ',', absl::SkipEmpty());
+        options->const_names = const_names_of(text);
       });
   app.add_option("--allow", options->allow,
                  "winograd: for windows of 3; bf16: f32 products of rounded operands; less exact, so "

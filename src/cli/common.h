@@ -13,6 +13,7 @@
 #include "src/base/message.h"
 #include "src/cli/arguments.h"
 #include "src/cli/exit.h"
+#include "src/expr/language/text.h"
 #include "src/figures/format.h"
 #include "src/measure/machine/limits.h"
 #include "src/measure/run/simulation.h"
@@ -20,8 +21,8 @@
 namespace lw {
 
 class Model;
-struct RefusedCase;
-struct SuiteCase;
+class RecordSource;
+class Snapshot;
 
 using Json = nlohmann::ordered_json;
 
@@ -38,9 +39,6 @@ absl::StatusOr<Value> environment(absl::StatusOr<Value> value) {
 }
 
 // ---- options ------------------------------------------------------------------------------------
-
-// What --allow takes.
-inline constexpr char kWinograd[] = "winograd", kBf16[] = "bf16";
 
 struct WorkloadOptions {
   std::vector<std::string> words;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "loopwright/client.h"
 #include "src/base/message.h"
+#include "src/expr/language/text.h"
 
 namespace lw {
 namespace {
@@ -52,23 +53,20 @@ absl::StatusOr<Task> task_asked(const loopwright_task* task) {
   options.threads = known.threads;
   std::vector<std::string> const_names;
   if (known.const_names != nullptr) {
-    if (std::string(known.const_names) != "none") {
-      const_names = absl::StrSplit(known.const_names, ',', absl::SkipEmpty());
-    }
+    const_names = const_names_of(known.const_names);
     options.const_names = &const_names;
   }
   const std::vector<std::string> allowed =
       absl::StrSplit(text_or_none(known.allow), ',', absl::SkipEmpty());
-  for (const std::string& what : allowed) {
-    if (what == "winograd") {
-      options.winograd = true;
-    } else if (what == "bf16") {
-      options.bf16 = true;
-    } else {
-      return absl::InvalidArgumentError(
-          concat("allow: '", what, "'; winograd and bf16 are what a task may allow"));
-    }
+  if (const std::string what = unknown_allowance(allowed); !what.empty()) {
+    return absl::InvalidArgumentError(
+        concat("allow: '", what, "'; winograd and bf16 are what a task may allow"));
   }
+  const auto allows = [&](std::string_view what) {
+    return std::find(allowed.begin(), allowed.end(), what) != allowed.end();
+  };
+  options.winograd = allows(kWinograd);
+  options.bf16 = allows(kBf16);
   return make_client_task(known.workload, options);
 }
 

@@ -22,15 +22,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 absl::Status take_option(const std::string& option, const std::string& value, SuiteCase* one) {
-  const std::vector<std::string> names = absl::StrSplit(value, ',', absl::SkipEmpty());
   if (option == "--const") {
-    one->const_names.emplace();
-    if (value != "none") *one->const_names = names;
+    one->const_names = const_names_of(value);
   } else if (option == "--allow") {
-    for (const std::string& what : names) {
-      if (what != "winograd" && what != "bf16") {
-        return absl::InvalidArgumentError(concat("--allow ", what, ": winograd or bf16"));
-      }
+    const std::vector<std::string> names = absl::StrSplit(value, ',', absl::SkipEmpty());
+    if (const std::string what = unknown_allowance(names); !what.empty()) {
+      return absl::InvalidArgumentError(concat("--allow ", what, ": winograd or bf16"));
     }
     one->allow.insert(one->allow.end(), names.begin(), names.end());
   } else if (option == "--entry") {
@@ -127,7 +124,7 @@ std::string request_file(const std::vector<Task>& tasks) {
     Json one = {{"name", own_name(concat(words, " for ", task.target()->name), &names)},
                 {"words", words},
                 {"program", print(*task.program())}};
-    if (allows_winograd(task.key().objective)) one["allow"] = {"winograd"};
+    if (allows_winograd(task.key().objective)) one["allow"] = {kWinograd};
     one["target"] = name_of(task);
     one["threads"] = task.threads();
     json["workloads"].push_back(std::move(one));

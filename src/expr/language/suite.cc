@@ -132,11 +132,9 @@ absl::StatusOr<SuiteCase> read_request(const json& entry) {
   }
   if (entry.contains("allow")) {
     const bool read = read_names(entry["allow"], &result.allow);
-    for (const std::string& what : result.allow) {
-      if (what != "winograd" && what != "bf16") {
-        return absl::InvalidArgumentError(
-            concat("it allows '", what, "': winograd and bf16 are what a workload may allow"));
-      }
+    if (const std::string what = unknown_allowance(result.allow); !what.empty()) {
+      return absl::InvalidArgumentError(
+          concat("it allows '", what, "': winograd and bf16 are what a workload may allow"));
     }
     if (!read) return absl::InvalidArgumentError("its allow is no list of names");
   }
@@ -211,6 +209,18 @@ std::vector<Entry> read_entries(const json& list) {
 }
 
 }  // namespace
+
+std::string unknown_allowance(const std::vector<std::string>& allow) {
+  for (const std::string& what : allow) {
+    if (what != kWinograd && what != kBf16) return what;
+  }
+  return "";
+}
+
+std::vector<std::string> const_names_of(const std::string& text) {
+  if (text == "none") return {};
+  return absl::StrSplit(text, ',', absl::SkipEmpty());
+}
 
 absl::StatusOr<SuiteCases> read_suite(const std::string& path,
                                       const std::vector<std::string>& names) {

@@ -68,6 +68,13 @@ const std::vector<OpDefinition>& builtin_ops();
 // its op takes. Empty where the program is no op of the library's, by its name and its inputs'.
 std::vector<std::string> typed_forms(const Program& program, const std::vector<Type>& types);
 
+// What a task may be allowed that is less exact, by the words of --allow and of requests.
+inline constexpr char kWinograd[] = "winograd", kBf16[] = "bf16";
+// The first of `allow` that is none of these; "": all are.
+std::string unknown_allowance(const std::vector<std::string>& allow);
+// The inputs of --const: "B,bias", or "none".
+std::vector<std::string> const_names_of(const std::string& text);
+
 // A suite: the format of workloads/ansor.json (name, op, params, flop, dtype), mapped to library
 // ops; or a tuning request: words, or a program's text, and what else is asked of each.
 struct SuiteCase {
