@@ -171,6 +171,20 @@ absl::StatusOr<std::unique_ptr<Store>> DatabaseFlags::open_to_read() const {
   return environment(open_store(path, options));
 }
 
+absl::StatusOr<DatabaseFlags::Records> DatabaseFlags::open_records() const {
+  Records records;
+  if (!snapshot.empty()) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Snapshot> opened, environment(Snapshot::open(snapshot)));
+    records.snapshot = opened.get();
+    records.source = std::move(opened);
+    return records;
+  }
+  ASSIGN_OR_RETURN(records.store, open_to_read());
+  if (records.store == nullptr) records.store = make_memory_store();
+  records.source = make_store_source(*records.store);
+  return records;
+}
+
 std::string DatabaseFlags::shown() const {
   if (!snapshot.empty()) return snapshot;
   if (!is_postgres_url(path)) return path;
@@ -189,6 +203,10 @@ void add_database(CliArguments app, DatabaseFlags* options) {
       "loopwright.db)");
   app.add_flag("--insecure-database", options->insecure,
                "speak to another machine's PostgreSQL without sslmode=verify-full");
+}
+
+void add_snapshot(CliArguments app, DatabaseFlags* options) {
+  app.add_option("--snapshot", options->snapshot, "read this snapshot, not the database");
 }
 
 void add_frozen(CliArguments app, DatabaseFlags* options, bool runs) {
@@ -245,18 +263,10 @@ namespace {
 // The ladder's answer, and a word on stderr where it is not what was tuned.
 absl::StatusOr<LookupAnswer> look_up_and_say(const Task& task, const DatabaseFlags& database,
                                              const Output& output) {
-  std::unique_ptr<Store> store;
-  std::unique_ptr<RecordSource> source;
-  if (!database.snapshot.empty()) {
-    ASSIGN_OR_RETURN(source, environment(Snapshot::open(database.snapshot)));
-  } else {
-    ASSIGN_OR_RETURN(store, database.open_to_read());
-    if (store == nullptr) store = make_memory_store();
-    source = make_store_source(*store);
-  }
+  ASSIGN_OR_RETURN(const DatabaseFlags::Records records, database.open_records());
   LookupOptions options;
   if (database.only_own) options.ladder.lowest = Rung::kLoose;
-  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *source, options)));
+  ASSIGN_OR_RETURN(LookupAnswer answer, environment(look_up(task, *records.source, options)));
   if (database.frozen && answer.outcome != Rung::kExact) {
     return frozen_miss(task, database.shown());
   }

@@ -85,9 +85,17 @@ struct DatabaseFlags {
   absl::StatusOr<std::unique_ptr<Store>> open() const;
   // For look-ups: null when there is no file yet (PostgreSQL's always is there, or an error).
   absl::StatusOr<std::unique_ptr<Store>> open_to_read() const;
+  // What look-ups read: the records of the snapshot that is named, else of the database.
+  struct Records {
+    std::unique_ptr<Store> store;            // null: `source` is
+    const Snapshot* snapshot = nullptr;
+    std::unique_ptr<RecordSource> source;
+  };
+  absl::StatusOr<Records> open_records() const;
   std::string shown() const;               // for messages: without a password
 };
 void add_database(CliArguments app, DatabaseFlags* options);
+void add_snapshot(CliArguments app, DatabaseFlags* options);
 // What a miss does: --frozen; where the command `runs` what it finds, --unverified.
 void add_frozen(CliArguments app, DatabaseFlags* options, bool runs);
 

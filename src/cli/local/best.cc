@@ -3,7 +3,6 @@
 #include "src/api/lookup.h"
 #include "src/api/task.h"
 #include "src/cli/commands.h"
-#include "tuner_db/ladder/snapshot.h"
 #include "tuner_db/origin.h"
 
 namespace lw {
@@ -13,7 +12,6 @@ struct BestOptions {
   WorkloadOptions workload;
   DatabaseFlags database;
   Output output;
-  std::string snapshot;
 };
 
 // The record's measurement, where a database is at hand: snapshots keep less.
@@ -71,23 +69,14 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
 
 absl::StatusOr<int> run_best(const BestOptions& options) {
   ASSIGN_OR_RETURN(const Task task, options.workload.task());
-  std::unique_ptr<Store> store;
-  std::unique_ptr<RecordSource> source;
-  if (!options.snapshot.empty()) {
-    ASSIGN_OR_RETURN(source, environment(Snapshot::open(options.snapshot)));
-  } else {
-    ASSIGN_OR_RETURN(store, options.database.open_to_read());
-    if (store == nullptr) store = make_memory_store();
-    source = make_store_source(*store);
-  }
-  ASSIGN_OR_RETURN(const LookupAnswer answer, environment(look_up(task, *source)));
+  ASSIGN_OR_RETURN(const DatabaseFlags::Records records, options.database.open_records());
+  ASSIGN_OR_RETURN(const LookupAnswer answer, environment(look_up(task, *records.source)));
   const std::string outcome(rung_name(answer.outcome));
   if (options.database.frozen && answer.outcome != Rung::kExact) {
-    return frozen_miss(task,
-                       options.snapshot.empty() ? options.database.shown() : options.snapshot);
+    return frozen_miss(task, options.database.shown());
   }
   const ScheduleRecord* record = answer.record.get();
-  const absl::StatusOr<Measurement> measurement = measurement_of(answer, store.get());
+  const absl::StatusOr<Measurement> measurement = measurement_of(answer, records.store.get());
   const Table table{
       {"outcome", "workload", "time_us", "time_kind", "trace"},
       {{outcome, record == nullptr ? task.workload().source_words : record->source_words,
@@ -107,7 +96,7 @@ Action declare_best(CliArguments app) {
   add_database(app, &options->database);
   app.add_flag("--frozen", options->database.frozen,
                "only what was tuned before; exit 2 where it was not");
-  app.add_option("--snapshot", options->snapshot, "look into this snapshot, not the database");
+  add_snapshot(app, &options->database);
   add_output(app, &options->output);
   return [options] { return run_best(*options); };
 }

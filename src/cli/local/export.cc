@@ -148,7 +148,7 @@ Action declare_export(CliArguments app) {
                  "the lock file that --locked's files must be as, not the copy in the bundle; without "
                  "--locked, the kernel is generated from it again and compared");
   add_withdrawn(app, &options->withdrawn);
-  app.add_option("--snapshot", options->database.snapshot, "read this snapshot, not the database");
+  add_snapshot(app, &options->database);
   app.add_option("--entry", options->entry,
                  "the kernel's symbol and its files' name (default: the op's), so that several link "
                  "into one program");

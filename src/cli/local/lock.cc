@@ -22,33 +22,16 @@ struct LockOptions {
   DatabaseFlags database;
   WithdrawnFlags withdrawn;
   Output output;
-  std::string snapshot, lock, target_path;
-};
-
-// The records of --snapshot or --db, and the store if it is one; and what they know is withdrawn.
-struct Records {
-  std::unique_ptr<Store> store;
-  std::unique_ptr<RecordSource> source;
-  WithdrawnReasons withdrawn;
+  std::string lock, target_path;
 };
 
 std::string folder_of(const std::string& file) { return std::filesystem::path(file).parent_path(); }
 
-absl::StatusOr<Records> open_records(const LockOptions& options) {
-  Records records;
-  if (!options.snapshot.empty()) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Snapshot> snapshot,
-                     environment(Snapshot::open(options.snapshot)));
-    ASSIGN_OR_RETURN(records.withdrawn, environment(snapshot->withdrawn_reasons()));
-    records.source = std::move(snapshot);
-    return records;
-  }
-  ASSIGN_OR_RETURN(records.store, options.database.open_to_read());
-  if (records.store == nullptr) records.store = make_memory_store();
-  records.source = make_store_source(*records.store);
+// What the records know is withdrawn.
+absl::StatusOr<WithdrawnReasons> withdrawn_of(const DatabaseFlags::Records& records) {
+  if (records.snapshot != nullptr) return environment(records.snapshot->withdrawn_reasons());
   ASSIGN_OR_RETURN(const std::vector<Withdrawal> rows, environment(records.store->withdrawn()));
-  records.withdrawn = reasons_of(rows);
-  return records;
+  return reasons_of(rows);
 }
 
 // Asks whoever is named what is withdrawn of the entries' keys, besides what the records know.
@@ -78,7 +61,8 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
     ASSIGN_OR_RETURN(const std::vector<SuiteCase> some, read_requests(path));
     cases.insert(cases.end(), some.begin(), some.end());
   }
-  ASSIGN_OR_RETURN(Records records, open_records(options));
+  ASSIGN_OR_RETURN(const DatabaseFlags::Records records, options.database.open_records());
+  ASSIGN_OR_RETURN(WithdrawnReasons withdrawn, withdrawn_of(records));
   std::vector<Task> tasks;
   std::vector<LockRequest> requests;
   for (const SuiteCase& one : cases) {
@@ -102,7 +86,7 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
     return absl::NotFoundError(concat(missing.size(), " of ", cases.size(),
                                       " workloads are not tuned; on stdout: what to tune"));
   }
-  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &records.withdrawn));
+  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &withdrawn));
   for (const std::string& words : missing) options.output.note("not tuned, left out: " + words);
   RETURN_IF_ERROR(write_text(options.target_path, to_text(lock)));
   emit(options.output,
@@ -116,8 +100,9 @@ absl::StatusOr<int> run_lock(const LockOptions& options) {
 absl::StatusOr<int> run_fetch(const LockOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, read_text(options.lock));
   ASSIGN_OR_RETURN(const Lock lock, parse_lock(text));
-  ASSIGN_OR_RETURN(Records records, open_records(options));
-  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &records.withdrawn));
+  ASSIGN_OR_RETURN(const DatabaseFlags::Records records, options.database.open_records());
+  ASSIGN_OR_RETURN(WithdrawnReasons withdrawn, withdrawn_of(records));
+  RETURN_IF_ERROR(refuse_withdrawn(options, lock, &withdrawn));
   const auto other_trace = [&](const LockEntry& entry,
                                const Key& key) -> absl::StatusOr<std::string> {
     std::vector<std::string> traces;
@@ -134,7 +119,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
         concat("the record ", entry.record.substr(0, 12), " of '", entry.words, "' is gone"));
   };
   const absl::Status fetched = fetch(lock, folder_of(options.lock), *records.source, other_trace,
-                                     records.withdrawn, options.target_path);
+                                     withdrawn, options.target_path);
   if (!fetched.ok()) {
     return absl::IsNotFound(fetched) || absl::IsFailedPrecondition(fetched) ? fetched
                                                                             : environment(fetched);
@@ -146,7 +131,7 @@ absl::StatusOr<int> run_fetch(const LockOptions& options) {
 
 void add_records(CliArguments app, LockOptions* options) {
   add_database(app, &options->database);
-  app.add_option("--snapshot", options->snapshot, "read this snapshot, not the database");
+  add_snapshot(app, &options->database);
   add_withdrawn(app, &options->withdrawn);
   add_output(app, &options->output);
 }
