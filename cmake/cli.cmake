@@ -1,7 +1,7 @@
 # The library behind the commands, the service's parts, and the `loopwright` binary.
 
 # Looks up, chooses, builds and exports; and, apart, tunes and measures, with all that this needs.
-library(lw_lookup FOLDERS src/api SOURCES ${lw_cpu_features} ${lw_tvm_ffi} USES lw_build lw_search WAITS)
+library(lw_lookup FOLDERS src/api SOURCES ${lw_cpu_features} ${lw_workspace} ${lw_tvm_ffi} USES lw_build lw_search WAITS)
 library(lw_api FOLDERS src/api/run USES lw_lookup lw_measure lw_trees lw_postgres WAITS)
 library(lw_figures FOLDERS src/figures USES lw_measure lw_tuner_db WAITS)
 embed_texts(lw_withheld bench/workloads "ansor.json" withheld_suite_texts)

@@ -7,16 +7,12 @@
 #include "src/runtime/foreign_pool.h"
 #include "src/runtime/process_pool.h"
 #include "src/runtime/processor.h"
+#include "src/runtime/workspace.h"
 
 namespace lw {
 namespace {
 
-constexpr int64_t kContextAlignment = 64;  // of workspace and packed memory
 constexpr int kMostWorkers = 4096;
-
-int64_t whole_lines(int64_t bytes) {
-  return (bytes + kContextAlignment - 1) / kContextAlignment * kContextAlignment;
-}
 
 bool aligned_to(const void* pointer, int64_t alignment) {
   return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(alignment) == 0;
@@ -65,8 +61,7 @@ Failure KernelInstance::create(const lw_kernel* kernel, std::shared_ptr<const vo
 }
 
 int64_t KernelInstance::workspace_bytes(int workers) const {
-  const int64_t counted = workers > 0 ? workers : kernel_->threads;
-  return whole_lines(kernel_->workspace_bytes) + counted * whole_lines(kernel_->private_bytes);
+  return lw_workspace_bytes(kernel_, workers > 0 ? workers : kernel_->threads);
 }
 
 int KernelInstance::own_workers() const {
@@ -103,7 +98,7 @@ Failure KernelInstance::check(void* const* buffers, const void* packed, bool pac
     return bad_request(of_kernel(k) + "packed is null: the kernel needs " +
                        std::to_string(k.packed_bytes) + " bytes that prepack has written");
   }
-  if (!aligned_to(packed, kContextAlignment)) {
+  if (!aligned_to(packed, LW_LINE)) {
     return bad_request(of_kernel(k) + "packed is not aligned to 64 bytes");
   }
   return {};
@@ -139,7 +134,7 @@ Failure KernelInstance::run(const InstanceCall& call) const {
                                       : own_workers();
   const int64_t bytes = workspace_bytes(wanted);
   void* own = nullptr;
-  if (call.workspace != nullptr && !aligned_to(call.workspace, kContextAlignment)) {
+  if (call.workspace != nullptr && !aligned_to(call.workspace, LW_LINE)) {
     return bad_request(of_kernel(*kernel_) + "workspace is not aligned to 64 bytes");
   }
   if (call.workspace == nullptr && bytes > 0) {

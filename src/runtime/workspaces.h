@@ -1,27 +1,26 @@
-// Workspaces that calls of a kernel leave for those that follow. Lock-free: a few slots, each empty or
-// with a block; who finds all empty asks the system, who finds all full gives back. Thread-safe.
+// Workspaces that calls of a kernel leave for those that follow (workspace.h). Thread-safe.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
+
+#include "src/runtime/workspace.h"
 
 namespace lw {
 
 class Workspaces {
  public:
   Workspaces() = default;
-  ~Workspaces();
+  ~Workspaces() { lw_free_all(slots_); }
   Workspaces(const Workspaces&) = delete;
   Workspaces& operator=(const Workspaces&) = delete;
 
   // At least so many bytes, 64-byte aligned; null: the system has none. REQUIRES: bytes > 0.
-  void* take(int64_t bytes);
+  void* take(int64_t bytes) { return lw_take(slots_, bytes); }
   // What take() gave.
-  void give(void* block);
+  void give(void* block) { lw_give(slots_, block); }
 
  private:
-  std::array<std::atomic<void*>, 16> slots_{};
+  void* slots_[LW_SLOTS] = {};
 };
 
 }  // namespace lw
