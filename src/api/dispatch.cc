@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/expr/language/json_text.h"
 #include "src/expr/language/syntax.h"
 
 namespace lw {
@@ -62,8 +63,9 @@ std::string c_type(const std::string& name) {
 }
 
 std::string text_in(const Json& json, const char* field) {
-  const bool present = json.is_object() && json.contains(field) && json[field].is_string();
-  return present ? json[field].get<std::string>() : "";
+  std::string text;
+  take_text(json, field, &text);
+  return text;
 }
 
 int64_t number_in(const Json& json, const char* field) {

@@ -9,6 +9,7 @@
 #include "src/base/message.h"
 #include "src/client/lock.h"
 #include "src/expr/expr.h"
+#include "src/expr/language/json_text.h"
 #include "src/expr/language/syntax.h"
 #include "src/expr/language/text.h"
 #include "tuner_db/invariants.h"
@@ -29,30 +30,25 @@ bool is_plain_name(const std::string& name) {
 
 absl::StatusOr<LockEntry> parse_entry(const Json& json) {
   LockEntry entry;
-  const auto text = [&](const Json& from, const char* name, std::string* to) {
-    if (!from.is_object() || !from.contains(name) || !from[name].is_string()) return false;
-    *to = from[name].get<std::string>();
-    return true;
-  };
   const Json key = json.is_object() && json.contains("key") ? json["key"] : Json();
   const bool whole =
-      text(json, "words", &entry.words) && text(json, "record", &entry.record) &&
-      text(key, "workload", &entry.key.workload) && text(key, "target", &entry.key.target) &&
-      text(key, "backend", &entry.key.backend) && text(key, "cache", &entry.key.cache) &&
-      text(key, "objective", &entry.key.objective) && key.contains("threads") &&
+      take_text(json, "words", &entry.words) && take_text(json, "record", &entry.record) &&
+      take_text(key, "workload", &entry.key.workload) && take_text(key, "target", &entry.key.target) &&
+      take_text(key, "backend", &entry.key.backend) && take_text(key, "cache", &entry.key.cache) &&
+      take_text(key, "objective", &entry.key.objective) && key.contains("threads") &&
       key["threads"].is_number_integer() && json.contains("files") && json["files"].is_object();
   if (!whole) return absl::InvalidArgumentError("lock: an entry lacks words, record, key or files");
   entry.key.threads = key["threads"].get<int>();
   std::string kind;                        // older locks have none, nor have measured times
-  if (text(json, "time_kind", &kind) && !parse_time_kind(kind, &entry.time_kind)) {
+  if (take_text(json, "time_kind", &kind) && !parse_time_kind(kind, &entry.time_kind)) {
     return absl::InvalidArgumentError(concat("lock: '", kind, "' is no kind of time"));
   }
-  if (text(json, "kernel", &entry.kernel) && !is_digest(entry.kernel)) {
+  if (take_text(json, "kernel", &entry.kernel) && !is_digest(entry.kernel)) {
     return absl::InvalidArgumentError("lock: a kernel is no sha256");
   }
-  text(json, "entry", &entry.entry);
-  text(json, "program", &entry.program);
-  if (!text(json, "trace", &entry.trace) && entry.is_whole()) {
+  take_text(json, "entry", &entry.entry);
+  take_text(json, "program", &entry.program);
+  if (!take_text(json, "trace", &entry.trace) && entry.is_whole()) {
     return absl::InvalidArgumentError("lock: an entry has a program and no trace");
   }
   const std::string defect = lw::defect(entry.key);

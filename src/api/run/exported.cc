@@ -13,6 +13,7 @@
 #include "src/base/hash.h"
 #include "src/base/message.h"
 #include "src/build/build.h"
+#include "src/expr/language/json_text.h"
 #include "src/kernel/kernel.h"
 #include "tuner_db/key_terms.h"
 
@@ -33,19 +34,17 @@ absl::StatusOr<Exported> read_exported(const std::string& path) {
   if (!text.ok()) return absl::UnavailableError(text.status().message());
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   Exported read;
-  const auto take = [&](const char* name, std::string* to) {
-    if (!json.is_object() || !json.contains(name) || !json[name].is_string()) return false;
-    *to = json[name].get<std::string>();
-    return true;
-  };
-  const bool whole =
-      take("entry", &read.entry) && take("program", &read.program) &&
-      take("target", &read.target) && take("target_sha256", &read.target_id) &&
-      take("canonical_sha256", &read.workload) && take("workload", &read.words) &&
-      take("backend", &read.backend) && take("trace", &read.trace) &&
-      take("outcome", &read.outcome) && take("objective", &read.objective) &&
-      json.contains("threads") && json["threads"].is_number_integer() && json.contains("files") &&
-      json["files"].is_object();
+  const std::pair<const char*, std::string*> texts[] = {
+      {"entry", &read.entry},         {"program", &read.program},
+      {"target", &read.target},       {"target_sha256", &read.target_id},
+      {"workload", &read.words},      {"canonical_sha256", &read.workload},
+      {"backend", &read.backend},     {"trace", &read.trace},
+      {"outcome", &read.outcome},     {"objective", &read.objective}};
+  bool whole = std::all_of(std::begin(texts), std::end(texts), [&](const auto& text) {
+    return take_text(json, text.first, text.second);
+  });
+  whole = whole && json.contains("threads") && json["threads"].is_number_integer() &&
+          json.contains("files") && json["files"].is_object();
   if (!whole) {
     return absl::InvalidArgumentError(concat(path, ": not what `loopwright export` writes today"));
   }

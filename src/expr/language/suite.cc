@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/message.h"
+#include "src/expr/language/json_text.h"
 
 namespace lw {
 namespace {
@@ -90,8 +91,9 @@ const std::map<std::string, SuiteOp>& suite_ops() {
 
 // A text of an object; "" where it has none.
 std::string text_of(const json& entry, const char* field) {
-  const bool present = entry.is_object() && entry.contains(field) && entry[field].is_string();
-  return present ? entry[field].get<std::string>() : "";
+  std::string text;
+  take_text(entry, field, &text);
+  return text;
 }
 
 // A list of texts, or one text with them between commas. False: it is neither.
