@@ -5,15 +5,13 @@
 #include <utility>
 
 #include "python/kernel/gil.h"
+#include "src/runtime/workspace.h"
 
 namespace lw::python {
 namespace {
 
-constexpr size_t kLine = 64;               // the alignment of packed memory
-
 std::shared_ptr<void> allocate_lines(int64_t bytes) {
-  const size_t whole = (static_cast<size_t>(bytes) + kLine - 1) / kLine * kLine;
-  return {std::aligned_alloc(kLine, whole), std::free};
+  return {std::aligned_alloc(LW_LINE, static_cast<size_t>(lw_whole_lines(bytes))), std::free};
 }
 
 int find_input(const BoundKernel& kernel, PyObject* name) {

@@ -14,14 +14,13 @@
 #include <vector>
 
 #include "python/xla/registry.h"
+#include "src/runtime/workspace.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace lw::xla {
 namespace {
 
 namespace ffi = ::xla::ffi;
-
-constexpr size_t kLine = 64;               // the alignment of packed inputs and workspaces
 
 ffi::Error error_of(const Failure& failure) {
   switch (failure.code) {
@@ -55,8 +54,9 @@ ffi::Error wrong_count(const KernelInstance& kernel) {
 class Lines {
  public:
   Lines(void* given, size_t bytes) : data_(given) {
-    if (reinterpret_cast<uintptr_t>(given) % kLine == 0) return;
-    own_.reset(std::aligned_alloc(kLine, (bytes + kLine - 1) / kLine * kLine));
+    if (reinterpret_cast<uintptr_t>(given) % LW_LINE == 0) return;
+    const int64_t whole = lw_whole_lines(static_cast<int64_t>(bytes));
+    own_.reset(std::aligned_alloc(LW_LINE, static_cast<size_t>(whole)));
     data_ = own_.get();
   }
   void* data() const { return data_; }     // null: there is no memory
@@ -140,11 +140,11 @@ ffi::Error run(ffi::ThreadPool pool, std::string_view digest, ffi::RemainingArgs
     if (next_result == results.size()) return wrong_count(*kernel);
     void* workspace = nullptr;
     const ffi::Error error =
-        result(*kernel, results, next_result++, "workspace", bytes + static_cast<int64_t>(kLine),
+        result(*kernel, results, next_result++, "workspace", bytes + LW_LINE,
                &workspace);
     if (error.failure()) return error;
     const uintptr_t address = reinterpret_cast<uintptr_t>(workspace);
-    call.workspace = reinterpret_cast<void*>((address + kLine - 1) / kLine * kLine);
+    call.workspace = reinterpret_cast<void*>(lw_whole_lines(static_cast<int64_t>(address)));
   }
   if (next_operand != operands.size() || next_result != results.size()) return wrong_count(*kernel);
   return error_of(kernel->run(call));

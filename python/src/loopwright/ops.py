@@ -106,19 +106,15 @@ class Op:
         """The sha256 of its canonical text, the same on every machine."""
         return str(self._facts["canonical_sha256"])
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The program, its parameters bound, as the language has it."""
-        return str(program.run(["show", *self.options, "--stage", "expr"])["text"])
+        return str(self._facts["program"])
 
-    @cached_property
+    @property
     def flops(self) -> float:
-        """That its result needs; the program counts them when it runs the op once, untuned."""
-        with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-            document = program.run(["tune", *self.options, "-q", "--trials", "0", "--threads", "1",
-                                    "--db", os.path.join(folder, "none.db")])
-        best = document["best"]
-        return float(round(best["gflops"] * best["time_us"] * 1e3))
+        """That its result needs."""
+        return float(self._facts["flops"])
 
     def kernel(self, *, db: str | os.PathLike[str] | None = None,
                snapshot: str | os.PathLike[str] | None = None, on_miss: OnMiss = "default",
