@@ -351,7 +351,7 @@ TEST(Inputs, HaveEdges) {
   std::vector<Data> in;
   for (int input : inputs(program)) {
     in.push_back(random_input(program, input, 5, false));
-    fill_edge_input(program, input, 9, in.back().bytes.data());
+    fill_edge_input(program, input, 9, true, in.back().bytes.data());
   }
   EXPECT_TRUE(interpret(program, in).ok()) << "an index left its range";
   const std::vector<double> x = values_of(program.tensors[0], in[0]);
@@ -365,6 +365,10 @@ TEST(Inputs, HaveEdges) {
   }
   for (int count : {zero, equal, subnormal, large, infinite}) EXPECT_GT(count, 4);
   EXPECT_GT(natural, 60) << "most are as ever";
+  fill_edge_input(program, 0, 9, false, in[0].bytes.data());
+  for (double tame : values_of(program.tensors[0], in[0])) {
+    EXPECT_TRUE(tame == 0 || std::fabs(tame) >= 0x1p-126) << tame;
+  }
   const std::vector<double> ends = values_of(program.tensors[2], in[2]);
   EXPECT_GT(std::count(ends.begin(), ends.end(), -128), 4);
   EXPECT_GT(std::count(ends.begin(), ends.end(), 127), 4);

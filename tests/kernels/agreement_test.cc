@@ -195,7 +195,8 @@ void Agreement::check_shape(const OpDefinition& op, const RandomShape& shape, in
   want_ = reference(shape.program, in_);
   edges_ = in_;
   for (size_t i = 0; i < edges_.size(); ++i)
-    fill_edge_input(shape.program, inputs(shape.program)[i], rng.next(), edges_[i].bytes.data());
+    fill_edge_input(shape.program, inputs(shape.program)[i], rng.next(), true,
+                    edges_[i].bytes.data());
   want_at_edges_ = reference(shape.program, edges_);
   for (int threads = 1; threads <= kThreads; ++threads) {
     const bool as_const = (number + threads) % 2 == 0;

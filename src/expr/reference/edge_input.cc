@@ -64,12 +64,12 @@ Class draw_class(Rng rng) {
   return kClasses[rng.below(std::size(kClasses))];
 }
 
-double draw_float(Class kind, double natural, double equal, Type type, Rng& rng) {
+double draw_float(Class kind, double natural, double equal, Type type, bool subnormals, Rng& rng) {
   const double signed_unit = std::copysign(rng.uniform(), natural);
   switch (kind) {
     case Class::kZero: return 0;
     case Class::kEqual: return equal;
-    case Class::kSubnormal: return signed_unit * smallest_normal(type);
+    case Class::kSubnormal: return subnormals ? signed_unit * smallest_normal(type) : natural;
     case Class::kLarge: return signed_unit * std::sqrt(largest_finite(type));
     case Class::kInfinite: return equal > 0 ? INFINITY : -INFINITY;
     case Class::kMixed: {
@@ -82,7 +82,8 @@ double draw_float(Class kind, double natural, double equal, Type type, Rng& rng)
 
 }  // namespace
 
-void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byte* out) {
+void fill_edge_input(const Program& program, int tensor, uint64_t seed, bool subnormals,
+                     std::byte* out) {
   fill_random_input(program, tensor, seed, /*integers=*/false, out);
   const Tensor& input = program.tensors[static_cast<size_t>(tensor)];
   const InputRange range = input_range(program, tensor);
@@ -103,7 +104,8 @@ void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byt
       const double natural = load_element(input.type, out, i);
       const double drawn = 2 * own.split(1).uniform() - 1;
       const double equal = positive ? 0.25 + std::fabs(drawn) / 2 : drawn;
-      store_element(input.type, out, i, draw_float(kind, natural, equal, input.type, rng));
+      store_element(input.type, out, i,
+                    draw_float(kind, natural, equal, input.type, subnormals, rng));
     } else if (input.type == Type::kBool) {
       if (kind == Class::kZero || kind == Class::kInfinite) store_integer(input.type, out, i, 0);
       if (kind == Class::kEqual) store_integer(input.type, out, i, 1);

@@ -61,6 +61,9 @@ void fill_random_input(const Program& program, int tensor, uint64_t seed, bool i
 
 // The same with what is at the edges of numbers among natural values: zeros, subnormals, large
 // numbers, infinities, slices of equal elements, the ends of integers. Indices stay in range.
-void fill_edge_input(const Program& program, int tensor, uint64_t seed, std::byte* out);
+// `subnormals` false: natural numbers in their place, for processors that take a hundred times as long
+// over them.
+void fill_edge_input(const Program& program, int tensor, uint64_t seed, bool subnormals,
+                     std::byte* out);
 
 }  // namespace lw

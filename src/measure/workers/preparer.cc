@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/expr/reference/interpret.h"
+#include "src/expr/work/work.h"
 #include "src/measure/process/sandbox.h"
 #include "src/measure/workers/workbench.h"
 #include "src/measure/workers/worker_loop.h"
@@ -15,8 +16,13 @@
 namespace lw {
 namespace {
 
+// With subnormals in a tenth of the slices most vectors have one, over which processors with microcode for
+// them take some 150 cycles: no more than some 50 ms of a search's seconds for each kernel that leads.
+constexpr double kSubnormalOperations = 1 << 24;
+
 // What lies beside an input is poison too: a kernel that reads it shows NaN.
 void fill(const Workbench& bench, int set) {
+  const bool subnormals = count_flops(*bench.program).counted <= kSubnormalOperations;
   for (size_t i = 0; i < bench.arguments.size(); ++i) {
     const Argument& a = bench.arguments[i];
     if (a.output) continue;
@@ -26,8 +32,11 @@ void fill(const Workbench& bench, int set) {
     std::memset(memory, kPoison, static_cast<size_t>(offset));
     std::memset(memory + end, kPoison, static_cast<size_t>(a.memory[set].bytes() - end));
     const uint64_t seed = bench.options.seed + i;
-    if (set == kEdges) fill_edge_input(*bench.program, a.tensor, seed, memory + offset);
-    else fill_random_input(*bench.program, a.tensor, seed, set == kIntegers, memory + offset);
+    if (set == kEdges) {
+      fill_edge_input(*bench.program, a.tensor, seed, subnormals, memory + offset);
+    } else {
+      fill_random_input(*bench.program, a.tensor, seed, set == kIntegers, memory + offset);
+    }
   }
 }
 
