@@ -117,7 +117,9 @@ def _listener(said: list[str], on_line: Callable[[str], None] | None,
 
 def _error(code: int, lines: list[str], document: Any) -> Exception:
     prefix = "loopwright: "
-    text = "\n".join(line.removeprefix(prefix) for line in lines if line) or "it said nothing"
+    text = "\n".join(line.removeprefix(prefix) for line in lines if line)
+    warnings = document.get("warnings", []) if isinstance(document, dict) else []
+    text = text or "\n".join(warnings) or "it said nothing"
     # What is said before the error are notes; an error may have several lines.
     starts = [i for i, line in enumerate(lines) if line.startswith(prefix)]
     if starts:
