@@ -53,6 +53,13 @@ def conv_of(view):
         view(x), f, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
+def conv_transposed(x, f):
+    """Twice as many pixels down, three times as many across."""
+    return jax.lax.conv_general_dilated(
+        x, f, (1, 1), [(2, 2), (1, 0)], lhs_dilation=(2, 3),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
 def residual(x, w):
     y = jnp.tanh(x @ w)
     return jnp.where(y > 0.5, y, x * 2) + jnp.clip(y, -0.1, 0.1), y.sum(0)
@@ -80,6 +87,7 @@ MODELS = {
     "conv_sliced": (conv_of(lambda x: x[:, 2:8, 1:7]), [(1, 9, 9, 4), (3, 3, 4, 8)], 1),
     "conv_broadcast": (conv_of(lambda x: jnp.broadcast_to(x, (1, 6, 6, 4))),
                        [(1, 6, 1, 4), (3, 3, 4, 8)], 1),
+    "conv_transposed": (conv_transposed, [(2, 5, 4, 3), (4, 2, 3, 6)], 1),
     "residual": (residual, [(12, 12), (12, 12)], 2),
     "indices": (indices, [(9, 9)], 1),
     "through_both": (through_both, [(5, 7), (7, 7)], 1),

@@ -39,8 +39,7 @@ def kind_of(node: Node) -> str:
             return ""
     name, params = node.name, node.params
     if name in ("dot_general", "conv_general_dilated"):
-        wrong = name == "conv_general_dilated" and (
-            params["batch_group_count"] != 1 or set(params["lhs_dilation"]) - {1})
+        wrong = name == "conv_general_dilated" and params["batch_group_count"] != 1
         return "" if wrong or str(node.inputs[0].dtype) != str(node.inputs[1].dtype) else "anchor"
     if name in ("and", "or", "not") and str(node.outputs[0].dtype) != "bool":
         return ""
@@ -225,14 +224,22 @@ class _Writer:
             one[lhs[1]] = "c" if groups == 1 else (
                 f"{feature} / {window.shape[rhs[0]] // groups} * {channels} + c")
             other[rhs[0]], other[rhs[1]] = feature, "c"
+            between = []                   # the pixels: where a dilated image has its zeros
             for d in spatial:
                 other[rhs[2 + d]] = f"w{d}"
                 stride, dilation = params["window_strides"][d], params["rhs_dilation"][d]
-                low = params["padding"][d][0]
+                low, apart = params["padding"][d][0], params["lhs_dilation"][d]
                 text = _scaled(index[out[2 + d]], stride) + " + " + _scaled(f"w{d}", dilation)
-                one[lhs[2 + d]] = text + (f" - {low}" if low > 0 else f" + {-low}" if low else "")
+                text += f" - {low}" if low > 0 else f" + {-low}" if low else ""
+                if apart > 1:
+                    between.append(f"({text}) % {apart} == 0")
+                    text = f"({text}) / {apart}"
+                one[lhs[2 + d]] = text
             pixel = f"pad({a(one)}, 0)" if padded else a(one)
-            return cast.format(f"sum[{ranges}]({pixel} * {b(other)})")
+            product = f"{pixel} * {b(other)}"
+            if between:
+                product = f"where({' && '.join(between)}, {product}, 0)"
+            return cast.format(f"sum[{ranges}]({product})")
         return read
 
 
