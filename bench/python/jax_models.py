@@ -5,21 +5,16 @@ same function, weights as arguments, one thread each, interleaved; medians of ro
     python bench/python/jax_models.py --seconds 10 [--db lw.db] [MODEL...]
 """
 import argparse
-import os
 import statistics
-import time
 
-# Before JAX is read: one thread, as the kernels have.
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false " + os.environ.get("XLA_FLAGS", "")
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from one_thread import all_processors  # isort: skip  (before JAX is read)
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+from interleaved import compare
 
-import loopwright as lw  # noqa: E402
-
-ROUNDS = 21
+import loopwright as lw
 
 
 def mlp(x, w1, b1, w2, b2):
@@ -55,12 +50,6 @@ MODELS = {
 }
 
 
-def microseconds(function, inputs):
-    start = time.perf_counter()
-    function(*inputs).block_until_ready()
-    return (time.perf_counter() - start) * 1e6
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=list(MODELS))
@@ -72,15 +61,15 @@ def main():
         function, shapes = MODELS[name]
         generator = np.random.default_rng(0)
         inputs = [jnp.asarray(generator.uniform(-.1, .1, shape), jnp.float32) for shape in shapes]
-        for op, _ in lw.jax.tasks(function, *inputs):
-            lw.tune(op, seconds=options.seconds, threads=1, db=options.db)
+        with all_processors():
+            for op, _ in lw.jax.tasks(function, *inputs):
+                lw.tune(op, seconds=options.seconds, threads=1, db=options.db)
         ours = jax.jit(lw.jax.optimize(function, db=options.db, threads=1))
         theirs = jax.jit(function)
         assert np.allclose(ours(*inputs), theirs(*inputs), rtol=1e-3, atol=1e-4)
-        pairs = [(microseconds(ours, inputs), microseconds(theirs, inputs)) for _ in range(ROUNDS)]
-        mine, xla = (statistics.median(side) for side in zip(*pairs))
-        ratios.append(xla / mine)
-        print(f"{name:12} {mine:10.1f} us, XLA {xla:10.1f} us: {xla / mine:.2f} x", flush=True)
+        mine, xla, ratio = compare(ours, theirs, inputs)
+        ratios.append(ratio)
+        print(f"{name:12} {mine:10.1f} us, XLA {xla:10.1f} us: {ratio:.2f} x", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x")
 
 
