@@ -9,8 +9,8 @@ import loopwright as lw
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-from loopwright.frontends.graph import trace        # noqa: E402  (both need JAX)
-from loopwright.frontends.groups import partition   # noqa: E402
+from loopwright.frontends.groups import partition   # noqa: E402  (both need JAX)
+from loopwright.frontends.jaxpr import trace        # noqa: E402
 
 
 def arrays(*shapes, dtype=np.float32):

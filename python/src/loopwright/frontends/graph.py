@@ -1,17 +1,8 @@
-"""A jaxpr as a flat list of nodes: calls of functions are inlined, and each value is its own."""
+"""What frameworks compute as a flat list of nodes, in the words of JAX's primitives."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import jax
-from jax.extend import core
-
-# Equations that are calls of a jaxpr, and where it is.
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
-          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-          "custom_vjp_call_jaxpr": "fun_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr"}
 
 
 @dataclass(eq=False)
@@ -19,21 +10,18 @@ class Value:
     """Of an array: an input, a constant, or what a node gives. `literal`: of a known scalar."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: Any                             # its str() is NumPy's name
     literal: Any = None
     node: Node | None = None               # that gives it
 
 
 @dataclass(eq=False)
 class Node:
-    primitive: Any
+    name: str                              # of the primitive
     params: dict[str, Any]
     inputs: list[Value]
     outputs: list[Value] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return str(self.primitive.name)
+    origin: Any = None                     # of the framework: what it was read from
 
 
 @dataclass
@@ -43,56 +31,8 @@ class Graph:
     nodes: list[Node]                      # each after those it reads
     outputs: list[Value]
 
-
-def flatten(closed: core.ClosedJaxpr) -> Graph:
-    graph = Graph([_value(v) for v in closed.jaxpr.invars], [], [], [])
-    graph.outputs = _inline(closed, graph.inputs, graph)
-    return graph
-
-
-def _value(atom: Any) -> Value:
-    return Value(tuple(atom.aval.shape), atom.aval.dtype)
-
-
-def _inline(closed: Any, inputs: Sequence[Value], graph: Graph) -> list[Value]:
-    jaxpr = getattr(closed, "jaxpr", closed)
-    known: dict[Any, Value] = dict(zip(jaxpr.invars, inputs))
-    for variable, array in zip(jaxpr.constvars, getattr(closed, "consts", [])):
-        known[variable] = _value(variable)
-        graph.constants.append((known[variable], array))
-
-    def read(atom: Any) -> Value:
-        if isinstance(atom, core.Literal):
-            value = _value(atom)
-            value.literal = atom.val
-            return value
-        return known[atom]
-
-    for eqn in jaxpr.eqns:
-        operands = [read(atom) for atom in eqn.invars]
-        inner = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
-        if inner is not None:
-            results = _inline(inner, operands, graph)
-        else:
-            node = Node(eqn.primitive, eqn.params, operands)
-            results = node.outputs = [_value(v) for v in eqn.outvars]
-            for result in results:
-                result.node = node
-            graph.nodes.append(node)
-        known.update(zip(eqn.outvars, results))
-    return [read(atom) for atom in jaxpr.outvars]
-
-
-def evaluate(nodes: Sequence[Node], known: dict[Value, Any]) -> None:
-    """Runs the nodes as JAX has them; `known` holds what they read, and then what they give."""
-    for node in nodes:
-        operands = [known[v] if v.literal is None else v.literal for v in node.inputs]
-        params = node.primitive.get_bind_params(node.params)
-        results = node.primitive.bind(*operands, **params)
-        known.update(zip(node.outputs, results if node.primitive.multiple_results else [results]))
-
-
-def trace(function: Any, *arguments: Any) -> tuple[Graph, Any]:
-    """Of the function's flat arguments; also the structure of its result."""
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    return flatten(closed), jax.tree.structure(shapes)
+    def add(self, node: Node, outputs: list[Value]) -> None:
+        node.outputs = outputs
+        for value in outputs:
+            value.node = node
+        self.nodes.append(node)

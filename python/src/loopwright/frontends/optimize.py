@@ -14,8 +14,9 @@ from ..errors import BadRequest, NotTuned
 from ..jax import JaxKernel
 from ..ops import Op, op
 from ..requests import Capture
-from .graph import Graph, Value, evaluate, trace
+from .graph import Graph, Value
 from .groups import Group, partition
+from .jaxpr import evaluate, trace
 
 _log = logging.getLogger("loopwright")
 
