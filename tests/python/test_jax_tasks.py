@@ -47,6 +47,12 @@ def conv_nchw(x, f):
         x, f, (1, 1), [(1, 1), (0, 2)], rhs_dilation=(2, 1), feature_group_count=2))
 
 
+def conv_normalized(x, f, mean, variance, g, b):
+    """What the inputs alone make is of the convolution's kernel, and computed once a channel."""
+    y = jax.lax.conv_general_dilated(x, f, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return jax.nn.relu((y - mean) * jax.lax.rsqrt(jnp.abs(variance) + 1e-5) * g + b)
+
+
 def conv_of(view):
     """A padded convolution of a view of its input, whose bounds are not the input's."""
     return lambda x, f: jax.lax.conv_general_dilated(
@@ -82,6 +88,7 @@ MODELS = {
     "layer_norm": (layer_norm, [(6, 40), (40,), (40,)], 1),
     "attention": (attention, [(2, 6, 16), (16, 16), (16, 16), (16, 16)], 6),
     "conv_nhwc": (conv_nhwc, [(1, 9, 9, 4), (3, 3, 4, 8), (8,)], 1),
+    "conv_normalized": (conv_normalized, [(1, 9, 9, 4), (3, 3, 4, 8)] + [(8,)] * 4, 1),
     "conv_nchw": (conv_nchw, [(1, 4, 9, 9), (6, 2, 3, 3)], 1),
     "conv_reshaped": (conv_of(lambda x: x.reshape(1, 6, 6, 4)), [(36, 4), (3, 3, 4, 8)], 1),
     "conv_sliced": (conv_of(lambda x: x[:, 2:8, 1:7]), [(1, 9, 9, 4), (3, 3, 4, 8)], 1),

@@ -44,12 +44,20 @@ def partition(graph: Graph) -> list[Group]:
                 left += needs[one]
         return False
 
+    users: dict[Value, set[Node]] = {}
+    for node in graph.nodes:
+        for value in node.inputs:
+            users.setdefault(value, set()).add(node)
+    for value in graph.outputs:
+        users.setdefault(value, set()).add(_END)
+
     for node in graph.nodes:
         if node in views:
             continue                       # written anew where it is read
         kind = kind_of(node)
         before = sources(node)
-        for group in reversed(before):
+        # The last that it reads, but rather a product than what is beside it: scales, say.
+        for group in sorted(reversed(before), key=lambda group: group.kind != "anchor"):
             others = [other for other in before if other is not group]
             joins = group.kind and (kind in ("map", "view") or
                                     kind == "reduce" and group.kind == "chain")
@@ -61,6 +69,11 @@ def partition(graph: Graph) -> list[Group]:
         group.nodes.append(node)
         home[node] = group
         needs[group] |= dict.fromkeys(other for other in before if other is not group)
+        for part in needs[group].copy():
+            if group.kind and _is_part_of(part, group, views, users):
+                group.nodes = part.nodes + group.nodes
+                home.update(dict.fromkeys(part.nodes, group))
+                del needs[part], needs[group][part]
 
     for node in graph.nodes:
         if node in views and any(v in graph.outputs for v in node.outputs):
@@ -68,6 +81,17 @@ def partition(graph: Graph) -> list[Group]:
     ordered = list(TopologicalSorter(needs).static_order())
     _close(graph, ordered, views)
     return ordered
+
+
+_END = Node("", {}, [])                     # reads what the graph gives
+
+
+def _is_part_of(part: Group, group: Group, views: set[Node], users: dict[Value, set[Node]]) -> bool:
+    """Whether it is elementwise, reads nothing but inputs, and is read by the group alone."""
+    own = {*part.nodes, *group.nodes}
+    return all(kind_of(node) in ("map", "view") and
+               all(v.node is None or v.node in views or v.node in own for v in node.inputs) and
+               all(users.get(v, set()) <= own for v in node.outputs) for node in part.nodes)
 
 
 def _views_of_inputs(graph: Graph) -> set[Node]:

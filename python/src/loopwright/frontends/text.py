@@ -69,6 +69,12 @@ class _Writer:
         self.reads: dict[Value, Read] = {}
         self.tensors: set[Value] = set(inputs)     # the rest are expressions of them
         self.uses = Counter(v for node in nodes for v in node.inputs)
+        self.largest: dict[Value, int] = {}        # elements of what is made of it, by way of views too
+        for node in reversed(nodes):
+            size = max(self.largest.get(v, 0) if kind_of(node) == "view" else prod(v.shape)
+                       for v in node.outputs)
+            for value in node.inputs:
+                self.largest[value] = max(size, self.largest.get(value, 0))
         self.names = count()
 
     def text(self, name: str) -> str:
@@ -78,13 +84,20 @@ class _Writer:
         for node in self.nodes:
             (result,) = node.outputs
             read = self.value_of(node)
-            # An elementwise value that is read once is written where it is read, an index always.
+            # An elementwise value that is read once is written where it is read, an index always; but
+            # what inputs alone make, scales of channels, once for all elements.
             kind = kind_of(node)
-            inline = kind == "view" or kind == "map" and self.uses[result] == 1
+            inline = kind == "view" or kind == "map" and self.uses[result] == 1 and not (
+                self.is_of_inputs(node) and prod(result.shape) < self.largest[result])
             if result in self.outputs or not inline:
                 read = self.define(result, read)
             self.reads[result] = read
         return "\n  ".join([f"op {name}() {{", *self.lines]) + "\n}\n"
+
+    def is_of_inputs(self, node: Node) -> bool:
+        return all(v in self.inputs or v.literal is not None or
+                   v.node is not None and kind_of(v.node) in ("map", "view") and
+                   self.is_of_inputs(v.node) for v in node.inputs)
 
     def define(self, value: Value, read: Read) -> Read:
         axes = [f"i{d}" for d in range(len(value.shape))]
