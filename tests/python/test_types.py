@@ -25,7 +25,7 @@ def test_the_stub_names_what_there_is():
     with open(os.path.join(SOURCE, "python", "src", "loopwright", "__init__.pyi")) as file:
         names = {alias.asname for node in ast.parse(file.read()).body
                  if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert names == {*lw.__all__, "jax"}
+    assert names == {*lw.__all__, "jax", "torch"}
     for name in lw.__all__:
         assert getattr(lw, name).__module__.startswith("loopwright"), name
 

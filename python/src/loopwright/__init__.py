@@ -23,6 +23,7 @@ _PLACES = {
     "EnvironmentFailed": "errors", "Bug": "errors",
     "set_num_threads": "_kernel", "get_num_threads": "_kernel",
 }
+_BRIDGES = ["jax", "torch"]                # for those who have these
 __all__ = sorted(_PLACES)
 __version__ = "0.1.0"
 
@@ -30,8 +31,8 @@ __version__ = "0.1.0"
 def __getattr__(name):
     if name in _PLACES:
         value = getattr(import_module("loopwright." + _PLACES[name]), name)
-    elif name == "jax":
-        value = import_module("loopwright.jax")
+    elif name in _BRIDGES:
+        value = import_module("loopwright." + name)
     else:
         raise AttributeError(f"module 'loopwright' has no attribute {name!r}")
     globals()[name] = value
@@ -39,4 +40,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*__all__, "jax", "__version__"]
+    return [*__all__, *_BRIDGES, "__version__"]

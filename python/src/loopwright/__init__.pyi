@@ -1,4 +1,5 @@
 from . import jax as jax
+from . import torch as torch
 from ._kernel import get_num_threads as get_num_threads
 from ._kernel import set_num_threads as set_num_threads
 from .bundle import Bundle as Bundle
