@@ -165,6 +165,10 @@ def test_a_task_is_what_one_would_write():
     assert op.id == lw.op("dense_relu", M=8, N=48, K=32, const=()).id
     ((op, _),) = lw.jax.tasks(jax.nn.softmax, x)
     assert op.id == lw.op("softmax", M=8, N=32).id
+    ((op, _),) = lw.jax.tasks(lambda x, w: (x @ w).T.reshape(6, 8, 8), x, w)
+    assert op.text.count("] = ") == 1, "no copy follows a product"
+    ((op, _),) = lw.jax.tasks(jnp.matmul, *arrays((3, 4, 5), (3, 5, 6)))
+    assert op.id == lw.op("batch_matmul", B=3, M=4, N=6, K=5).id
 
 
 def test_equal_tasks_are_one():

@@ -75,6 +75,7 @@ class _Writer:
                        for v in node.outputs)
             for value in node.inputs:
                 self.largest[value] = max(size, self.largest.get(value, 0))
+        self.waiting: set[Value] = set()           # products for a view to define
         self.names = count()
 
     def text(self, name: str) -> str:
@@ -87,12 +88,30 @@ class _Writer:
             # An elementwise value that is read once is written where it is read, an index always; but
             # what inputs alone make, scales of channels, once for all elements.
             kind = kind_of(node)
-            inline = kind == "view" or kind == "map" and self.uses[result] == 1 and not (
-                self.is_of_inputs(node) and prod(result.shape) < self.largest[result])
+            if self.is_for_view(node):
+                self.reads[result] = read
+                self.waiting.add(result)
+                continue
+            inline = kind == "view" and not self.waiting & set(node.inputs)
+            if kind == "map" and self.uses[result] == 1:
+                inline = not self.is_of_inputs(node) or prod(result.shape) == self.largest[result]
             if result in self.outputs or not inline:
                 read = self.define(result, read)
             self.reads[result] = read
         return "\n  ".join([f"op {name}() {{", *self.lines]) + "\n}\n"
+
+    def is_for_view(self, node: Node) -> bool:
+        """Whether it is a product, or a view of one, that is read by one view of all its elements, by plain
+        indices: it is written as that has it, so that no copy follows."""
+        (result,) = node.outputs
+        product = kind_of(node) == "anchor" or bool(self.waiting & set(node.inputs))
+        readers = [other for other in self.nodes if result in other.inputs]
+        if not product or result in self.outputs or [kind_of(one) for one in readers] != ["view"]:
+            return False
+        shape = readers[0].outputs[0].shape
+        index = _index_of_view(readers[0])([f"i{d}" for d in range(len(shape))])
+        return prod(shape) == prod(result.shape) and not any(
+            letter in axis for axis in index for letter in "/%")
 
     def is_of_inputs(self, node: Node) -> bool:
         return all(v in self.inputs or v.literal is not None or
