@@ -144,6 +144,16 @@ def test_changed_weights_are_packed_again(no_db):
         assert torch.allclose(fast(x), model(x), atol=1e-5)
 
 
+def test_inference_mode(no_db, caplog):
+    x = torch.randn(16, 64)
+    with torch.inference_mode(), caplog.at_level(logging.INFO, "loopwright"):
+        model = torch.nn.Linear(64, 64)
+        fast = compiled(model, on_miss="default", db=no_db)
+        for _ in range(2):
+            assert torch.allclose(fast(x), model(x), atol=1e-5)
+    assert hits(caplog) == 1
+
+
 def test_any_layout_of_inputs(no_db):
     model = model_of(MODELS["convolved"][0])
     fast = compiled(model, on_miss="default", db=no_db)

@@ -82,7 +82,7 @@ class _Planner:
         self.inputs = [n for n in module.graph.nodes if n.op == "placeholder"]
         (self.output,) = (n for n in module.graph.nodes if n.op == "output")
         self.ready: set[FxNode] = set(self.inputs)
-        self.steps: list[Callable[[dict[FxNode, Any]], None]] = []
+        self.steps: list[_KernelStep | _RestStep] = []
 
     def planned(self, groups: Sequence[Group], kernels: dict[Group, Kernel]) -> Callable[..., Any]:
         waiting: list[FxNode] = []
@@ -115,19 +115,32 @@ class _Planner:
             self.ready |= part
 
     def function(self) -> Callable[..., Any]:
-        inputs, steps = self.inputs, self.steps
+        inputs, steps = self.inputs, _with_last_uses(self.steps, self.output.all_input_nodes)
         results = self.output.args[0]
         likes = [node.meta["val"].stride() if isinstance(node, FxNode) else None for node in results]
 
         def run(arguments: list[Any]) -> list[Any]:
             known = dict(zip(inputs, arguments))
             arguments.clear()
-            for step in steps:
+            for step, done in steps:
                 step(known)
+                for node in done:
+                    del known[node]        # its memory serves the next
             return [node if like is None else _laid(known[node], like)
                     for node, like in zip(results, likes)]
         run._boxed_call = True             # type: ignore[attr-defined]
         return run
+
+
+def _with_last_uses(steps: Sequence[_KernelStep | _RestStep], results: Sequence[FxNode],
+                    ) -> list[tuple[_KernelStep | _RestStep, list[FxNode]]]:
+    """Each with what nothing reads after it."""
+    kept, pairs = set(results), []
+    for step in reversed(steps):
+        met = dict.fromkeys([*step.inputs, *step.outputs])
+        pairs.append((step, [node for node in met if node not in kept]))
+        kept |= set(met)
+    return pairs[::-1]
 
 
 def _laid(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
@@ -160,7 +173,8 @@ class _KernelStep:
 
     def of_weights(self, known: dict[FxNode, Any]) -> Kernel:
         tensors = [known[node] for node, fixed in zip(self.inputs, self.constant) if fixed]
-        weights = [(tensor.data_ptr(), tensor._version) for tensor in tensors]
+        weights = [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version)
+                   for tensor in tensors]  # the former do not count writes
         if self.bound is None or weights != self.weights:
             names = [name for name, fixed in zip(self.names, self.constant) if fixed]
             self.bound = self.kernel.bind(**{name: tensor.detach().contiguous()
