@@ -1,17 +1,17 @@
 """Look-ups: a service, a snapshot or a database, asked for a schedule."""
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from . import program
 from .errors import BadRequest
 from .ops import Op, lookup_options
+
+TYPE_CHECKING = False                      # errors.py says why
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
 
 
 @dataclass(frozen=True)
@@ -47,31 +47,22 @@ class Client:
         options = [*op.options, *lookup_options(self._db, None, threads, target)]
         if frozen:
             options.append("--frozen")
-        if self._snapshot is not None:
-            return self._of_snapshot(op, options)
         if self._server is not None:
             options += ["--server", self._server, *self._security]
             if not frozen:
                 options += ["--worst", "default"]
             return _answer(op, program.run(["lookup", *options]))
+        if self._snapshot is not None:
+            options += ["--snapshot", os.fspath(self._snapshot)]
         return _answer(op, program.run(["best", *options]))
 
     def lookup_all(self, ops: Iterable[Op], *, threads: int | None = None,
                    target: str | None = None) -> list[Answer]:
         return [self.lookup(op, threads=threads, target=target) for op in ops]
 
-    def _of_snapshot(self, op: Op, options: list[str]) -> Answer:
-        # `best` reads databases alone; what is exported says the same.
-        with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-            frozen = ["--unverified"] if "--frozen" not in options else []
-            document = program.run(["export", *options, *frozen, "--snapshot",
-                                    os.fspath(str(self._snapshot)), "-o", folder])
-            described = next(file for file in document["files"] if file.endswith(".json"))
-            return _answer(op, json.loads(Path(described).read_text()))
-
 
 def _answer(op: Op, document: dict[str, Any]) -> Answer:
-    """Of what `best`, `lookup` or an export says."""
+    """Of what `best` or `lookup` says."""
     if "results" in document:
         document = document["results"][0]
     record = document.get("record", document.get("measurement", document))
