@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright.files import parse_json
 
 
 @pytest.fixture
@@ -53,6 +54,8 @@ def test_says_what_is_missing(exported, tmp_path):
     exported.with_suffix(".so").unlink()
     assert "cannot read" in failing(lw.EnvironmentFailed, exported)
     for text, said in (("[]", "describes no kernel"), ("{", "is no JSON"),
+                       ("{} x", "is no JSON"), ("", "is no JSON"), ('"\\x"', "is no JSON"),
+                       ('{"a": 1', "is no JSON"), ("3", "describes no kernel"),
                        ("{}", "names no library"), ('{"library": "../x.so"}', "names no library")):
         exported.write_text(text)
         assert said in failing(lw.BadRequest, exported)
@@ -61,6 +64,19 @@ def test_says_what_is_missing(exported, tmp_path):
     garbage = tmp_path / "garbage.so"
     garbage.write_bytes(b"no library at all")
     assert "cannot load" in failing(lw.EnvironmentFailed, garbage)
+
+
+def test_json_is_read_as_json_reads_it():
+    for text in ('{"a": [1, -2.5e3, true, null, "\\u00e9\\n\\ud83d\\ude00 µ"], "b": {}}', " 7\n",
+                 '{"a": 1, "a": 2}', "[12345678901234567890, 1e400, -Infinity]"):
+        assert parse_json(text) == json.loads(text), text
+    assert parse_json("[NaN]")[0] != parse_json("[NaN]")[0]
+    for text in ("", "{", "[1,]", "{} {}", "nul", '"\n"', "\u00a01"):
+        with pytest.raises(json.JSONDecodeError) as caught:
+            parse_json(text)
+        with pytest.raises(json.JSONDecodeError) as wanted:
+            json.loads(text)
+        assert str(caught.value) == str(wanted.value)
 
 
 def test_another_abi_is_refused(kernel_in_c):

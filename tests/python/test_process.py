@@ -218,6 +218,36 @@ def test_importing_is_light(untuned):
     assert done.returncode == 0, done.stderr
 
 
+def test_loading_and_calling_import_little(untuned, tmp_path):
+    """What takes longer to import than a kernel to load; bench/python/start.py measures it."""
+    untuned("add", N=16).export(tmp_path)
+    done = run_python(f"""
+        import sys
+        before = set(sys.modules)
+        import loopwright as lw
+        kernel = lw.load({str(tmp_path)!r})["add"]
+        x = memoryview(bytearray(64)).cast("f")
+        assert kernel(x, x)[3] == 0 and kernel.info["outcome"] == "default"
+        loaded = {{name for name in set(sys.modules) - before if not name.startswith("loopwright")}}
+        heavy = {{"json", "hashlib", "re", "enum", "typing", "functools", "collections", "pathlib"}}
+        assert not heavy & loaded, heavy & loaded
+        import json
+        assert kernel.info == json.load(open({str(tmp_path)!r} + "/add.json"))
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_first_look_up_imports_what_it_needs(no_db):
+    done = run_python(f"""
+        import sys
+        import loopwright as lw
+        lw.Client(db={no_db!r}).lookup(lw.op("relu", N=8), threads=1)
+        heavy = {{"numpy", "tempfile", "shutil", "pathlib", "typing", "hashlib"}} & set(sys.modules)
+        assert not heavy, heavy
+    """)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_numpy_results_are_memory_views(untuned):
     done = run_python(f"""
         import array, sys

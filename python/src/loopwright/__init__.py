@@ -13,7 +13,7 @@ from importlib import import_module
 
 _PLACES = {
     "op": "ops", "Op": "ops", "Arg": "ops",
-    "Kernel": "kernel", "Timing": "kernel",
+    "Kernel": "kernel", "Timing": "timing",
     "load": "bundle", "Bundle": "bundle",
     "tune": "tuning", "Tuned": "tuning",
     "Client": "client", "Answer": "client",

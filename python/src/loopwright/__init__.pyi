@@ -13,7 +13,6 @@ from .errors import Error as Error
 from .errors import NotTuned as NotTuned
 from .errors import NotValid as NotValid
 from .kernel import Kernel as Kernel
-from .kernel import Timing as Timing
 from .machine import doctor as doctor
 from .machine import targets as targets
 from .ops import Arg as Arg
@@ -21,6 +20,7 @@ from .ops import Op as Op
 from .ops import op as op
 from .requests import Capture as Capture
 from .requests import capture as capture
+from .timing import Timing as Timing
 from .tuning import Tuned as Tuned
 from .tuning import tune as tune
 

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
-from math import prod
-from typing import Any
+
+TYPE_CHECKING = False                      # errors.py says why
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16", "i64": "int64",
            "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool"}
@@ -25,7 +26,10 @@ def has_numpy() -> bool:
 def maker(type_name: str, shape: tuple[int, ...], size: int) -> Callable[[], Any]:
     """What allocates a result of the type and shape, `size` bytes."""
     if not has_numpy():
-        return partial(_view, _FORMATS[type_name], shape, size)
+        form = _FORMATS[type_name]
+        return lambda: memoryview(bytearray(size)).cast(form, shape)  # type: ignore[call-overload]
+    from functools import partial          # which NumPy has loaded, and whose calls are the fastest
+
     numpy = sys.modules["numpy"]
     name = _DTYPES[type_name]
     if type_name == "bf16" and "ml_dtypes" in sys.modules:
@@ -35,12 +39,7 @@ def maker(type_name: str, shape: tuple[int, ...], size: int) -> Callable[[], Any
     return partial(numpy.empty, shape, numpy.dtype(name))
 
 
-def _view(form: str, shape: tuple[int, ...], size: int) -> memoryview:
-    return memoryview(bytearray(size)).cast(form, shape)  # type: ignore[call-overload, no-any-return]
-
-
 def _aligned(numpy: Any, dtype: Any, shape: tuple[int, ...], size: int) -> Any:
     raw = numpy.empty(size + _LINE, numpy.uint8)
     start = -raw.ctypes.data % _LINE
-    assert prod(shape) * dtype.itemsize == size
     return raw[start:start + size].view(dtype).reshape(shape)

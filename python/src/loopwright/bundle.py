@@ -1,16 +1,18 @@
 """Exported kernels, loaded: a library, its NAME.json, or a folder of them."""
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from _collections_abc import Mapping       # as `os` has it: collections.abc imports more
 
 from .errors import BadRequest, EnvironmentFailed
+from .files import parse_json, read_json, sha256_of
 from .kernel import load_library
 
+TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from .kernel import Kernel
 
 
@@ -67,35 +69,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     if os.path.isdir(file):
         return Bundle(file)
     if file.endswith(".json"):
-        return _load_json(file, _read(file))
+        return _load_json(file, read_json(file))
     return load_library(file)
 
 
 def _export_of(path: str) -> dict[str, Any] | None:
     """Of a file in a folder, where others may keep theirs: None where it describes no kernel."""
     try:
-        info = _read(path)
+        info = read_json(path)
     except BadRequest:
         return None
     return info if {"library", "workload"} <= info.keys() else None
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
-        info = json.loads(_bytes(path))
-    except ValueError as error:
-        raise BadRequest(f"{path} is no JSON: {error}") from error
-    if not isinstance(info, dict):
-        raise BadRequest(f"{path} describes no kernel")
-    return info
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise EnvironmentFailed(f"cannot read {path}: {error.strerror}") from error
 
 
 def _load_json(path: str, info: dict[str, Any]) -> Kernel:
@@ -103,12 +87,12 @@ def _load_json(path: str, info: dict[str, Any]) -> Kernel:
     if not isinstance(name, str) or os.path.basename(name) != name:
         raise BadRequest(f"{path} names no library: export the kernel with --shared")
     library = os.path.join(os.path.dirname(path), name)
-    digest = hashlib.sha256(_bytes(library)).hexdigest()
+    digest = sha256_of(library)
     if info.get("files", {}).get(name) != digest:
         raise EnvironmentFailed(f"{library} is not what {os.path.basename(path)} says: its sha256 is "
                                 f"{digest}; export both again")
     kernel = load_library(library, info)
-    for key, value in json.loads(kernel._facts).items():
+    for key, value in parse_json(kernel._facts).items():
         if info.get(key, value) != value:
             raise EnvironmentFailed(f"{path} is not what {name} says of itself: {key} differs; "
                                     "export both again")

@@ -40,10 +40,10 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
         raise EnvironmentFailed(f"no room for a kernel in the cache: {error}") from error
 
 
-def keep(made: Path, digest: str) -> Path:
+def keep(new: str, digest: str) -> Path:
     """Moves the folder to its place. What is there already stays, since somebody may have it loaded,
     unless it is no longer what it was."""
-    place = folder("kernels") / digest
+    made, place = Path(new), folder("kernels") / digest
     try:
         made.rename(place)
     except OSError:

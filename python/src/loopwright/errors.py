@@ -1,7 +1,9 @@
 """What goes wrong, by class. `code` is the exit code that the program has for the same."""
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False                      # typing's, whose import takes longer than loading a kernel
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Error(Exception):

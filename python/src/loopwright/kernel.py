@@ -1,27 +1,20 @@
 """A kernel: code that was exported by `loopwright export --shared`, called on arrays."""
 from __future__ import annotations
 
-import json
 import os
-import time
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _kernel
 from .errors import BadRequest, EnvironmentFailed
+from .files import parse_json
 
+TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
+    from typing import Any, Literal
+
     from .ops import Arg, Op
+    from .timing import Timing
 
-Stage = Literal["expr", "trace", "nest", "kernel", "llvm", "asm"]
-
-
-class Timing(NamedTuple):
-    """Of a call, in microseconds: the median of batches, and the middle half of them."""
-
-    us: float
-    low_us: float
-    high_us: float
-    calls: int
+    Stage = Literal["expr", "trace", "nest", "kernel", "llvm", "asm"]
 
 
 class Kernel(_kernel.Kernel):
@@ -108,22 +101,9 @@ class Kernel(_kernel.Kernel):
 
     def bench(self, *inputs: Any, seconds: float = 0.2) -> Timing:
         """How long a call takes here and now, beside whatever else runs."""
-        import statistics
+        from .timing import time_calls
 
-        results = self(*inputs)
-        start = time.perf_counter()
-        self(*inputs, out=results)
-        once = max(time.perf_counter() - start, 1e-7)
-        batch = max(1, int(seconds / 20 / once))
-        times: list[float] = []
-        while sum(times) < seconds:
-            start = time.perf_counter()
-            for _ in range(batch):
-                self(*inputs, out=results)
-            times.append(time.perf_counter() - start)
-        each = [t / batch * 1e6 for t in times]
-        low, middle, high = (statistics.quantiles(each, n=4) if len(each) > 1 else each * 3)
-        return Timing(middle, low, high, batch * len(each))
+        return time_calls(self, inputs, seconds)
 
     def _words(self) -> list[str]:
         if self.op is not None:
@@ -136,7 +116,7 @@ def load_library(path: str, info: dict[str, Any] | None = None) -> Kernel:
     """Of NAME.so; `info` of NAME.json, else what the library says of itself."""
     kernel = Kernel(path)
     kernel.path = path
-    kernel.info = json.loads(kernel._facts) if info is None else info
+    kernel.info = parse_json(kernel._facts) if info is None else info
     kernel.op = None
     return kernel
 

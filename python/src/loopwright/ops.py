@@ -1,25 +1,23 @@
 """What to compute: an op with its parameters."""
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
-import tempfile
-import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
-from . import cache, program
+from . import program
 from .errors import BadRequest, EnvironmentFailed
+from .files import read_json
 
+TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Literal
+
     from .kernel import Kernel
 
-OnMiss = Literal["default", "nearest", "error"]
+    OnMiss = Literal["default", "nearest", "error"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def op(name: str | None = None, /, *, path: str | os.PathLike[str] | None = None
     if (path is not None) + (text is not None) > 1 or (path, text, name) == (None, None, None):
         raise BadRequest("an op is a name of the library, path= or text=")
     if text is not None and name is not None:
-        source = _word_of_file(str(_file_of(text)), name)
+        source = _word_of_file(_file_of(text), name)
     elif text is not None:
         source = text if "\n" in text else text + "\n"    # by which the program knows it
     elif path is not None:
@@ -89,13 +87,13 @@ class Op:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="loopwright-") as folder:
             # Nothing runs here, so nothing need be verified; the database is not asked.
             document = program.run(["export", *self.options, "-q", "--unverified", "--db",
                                     os.path.join(folder, "none.db"), "-o", folder])
-            described = next(file for file in document["files"] if file.endswith(".json"))
-            facts: dict[str, Any] = json.loads(Path(described).read_text())
-        return facts
+            return read_json(_described(document))
 
     @property
     def args(self) -> tuple[Arg, ...]:
@@ -126,7 +124,9 @@ class Op:
         without a measurement; "nearest" all but that; "error" only what was tuned for exactly this.
         What nobody has verified is built and checked in a process of its own first.
         """
+        from . import cache
         from .bundle import load
+        from .files import sha256_of
         from .requests import note_miss
 
         options = [*self.options, *lookup_options(db, snapshot, threads, target)]
@@ -137,9 +137,9 @@ class Op:
         if entry is not None:
             options += ["--entry", entry]
         with cache.scratch() as scratch:
-            made = Path(scratch) / "kernel"
+            made = os.path.join(scratch, "kernel")
             try:
-                document = program.run(["export", *options, "--shared", "-o", str(made)])
+                document = program.run(["export", *options, "--shared", "-o", made])
             except LookupError:
                 note_miss(self)
                 raise
@@ -148,17 +148,22 @@ class Op:
                 note_miss(self)
             if on_miss == "nearest" and outcome == "default":
                 raise _untuned(self)
-            described = next(Path(f) for f in document["files"] if f.endswith(".json"))
-            digest = str(json.loads(described.read_text())["digest"])
+            described = _described(document)
+            digest = read_json(described)["digest"]
             # Equal code may carry another name, time or outcome: each has its place.
-            unique = hashlib.sha256(described.read_bytes()).hexdigest()[:8]
+            unique = sha256_of(described)[:8]
             try:
                 place = cache.keep(made, f"{digest}-{unique}")
             except OSError as error:
                 raise EnvironmentFailed(f"cannot keep the kernel of {self}: {error}") from error
-        kernel: Kernel = load(place / described.name)
+        kernel: Kernel = load(place / os.path.basename(described))
         kernel.op = self
         return kernel
+
+
+def _described(document: dict[str, Any]) -> str:
+    """The NAME.json among the files of an export."""
+    return str(next(file for file in document["files"] if file.endswith(".json")))
 
 
 def args_of(facts: dict[str, Any]) -> tuple[Arg, ...]:
@@ -203,8 +208,13 @@ def _word_of_file(path: str, name: str | None) -> str:
     return path if name is None else f"{path}:{name}"
 
 
-def _file_of(text: str) -> Path:
+def _file_of(text: str) -> str:
     """A file of the text: an op is chosen of several by its name after the file's."""
+    import hashlib
+    import threading
+
+    from . import cache
+
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = cache.folder("programs") / f"{digest[:16]}.te"
     try:
@@ -214,4 +224,4 @@ def _file_of(text: str) -> Path:
             new.replace(path)
     except OSError as error:
         raise EnvironmentFailed(f"cannot write the program's text: {error}") from error
-    return path
+    return str(path)

@@ -7,15 +7,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import IO, Any
 
 from .errors import EnvironmentFailed, NotTuned, error_of
+
+TYPE_CHECKING = False                      # errors.py says why
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import IO, Any
 
 _log = logging.getLogger("loopwright")
 _INTERRUPTED = 4                           # its exit code: stopped, and what it had is kept
@@ -28,9 +29,11 @@ def executable() -> str:
         if not os.access(named, os.X_OK):
             raise EnvironmentFailed(f"LOOPWRIGHT_EXECUTABLE is {named}, which is no program")
         return named
-    carried = Path(__file__).parent / "bin" / "loopwright"
-    if carried.is_file():
-        return str(carried)
+    carried = os.path.join(os.path.dirname(__file__), "bin", "loopwright")
+    if os.path.isfile(carried):
+        return carried
+    import shutil
+
     found = shutil.which("loopwright")
     if found is None:
         raise EnvironmentFailed("there is no program `loopwright`: this wheel was built without it; "
