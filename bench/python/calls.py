@@ -8,7 +8,6 @@ import ctypes
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -53,24 +52,6 @@ class Dlpack:
         return self.array.__dlpack__(**options)
 
 
-def imports():
-    """Of the package beyond the interpreter's own start, milliseconds."""
-    def start(code):
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        return (time.perf_counter() - begin) * 1e3
-    pairs = [(start("pass"), start("import loopwright")) for _ in range(15)]
-    return statistics.median(after - before for before, after in pairs)
-
-
-def first_load(path):
-    """Of the first kernel in a process, its import included, milliseconds."""
-    code = (f"import time; t = time.perf_counter(); import loopwright as lw; lw.load({path!r}); "
-            "print((time.perf_counter() - t) * 1e3)")
-    return statistics.median(float(subprocess.run([sys.executable, "-c", code], check=True, text=True,
-                                                  capture_output=True).stdout) for _ in range(15))
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = compiled(folder)
@@ -102,8 +83,6 @@ def main():
         for name, samples in times.items():
             low, middle, high = statistics.quantiles(samples, n=4)
             print(f"{middle:8.0f} ns  [{low:.0f}, {high:.0f}]  {name}")
-        print(f"{imports():8.1f} ms  import loopwright, beyond `python -c pass`")
-        print(f"{first_load(path):8.1f} ms  import and first load")
 
 
 if __name__ == "__main__":
