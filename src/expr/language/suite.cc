@@ -110,7 +110,8 @@ bool read_names(const json& value, std::vector<std::string>* names) {
   return true;
 }
 
-// A case of a tuning request: the words themselves, or the program, which then decides.
+// A case of a tuning request: its words, in one text or as a list, whose first may be a program's text;
+// or the program, which then decides.
 absl::StatusOr<SuiteCase> read_request(const json& entry) {
   SuiteCase result;
   const std::string program = text_of(entry, "program");
@@ -123,6 +124,11 @@ absl::StatusOr<SuiteCase> read_request(const json& entry) {
   } else if (entry["words"].is_string()) {
     std::istringstream words(entry["words"].get<std::string>());
     for (std::string word; words >> word;) result.words.push_back(word);
+  } else if (entry["words"].is_array()) {
+    for (const json& word : entry["words"]) {
+      if (!word.is_string()) return absl::InvalidArgumentError("one of its words is no text");
+      result.words.push_back(word.get<std::string>());
+    }
   }
   if (result.words.empty()) return absl::InvalidArgumentError("its words are no text, or none");
   if (entry.contains("const")) {
