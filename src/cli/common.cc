@@ -148,6 +148,29 @@ void add_workload_options(CliArguments app, WorkloadOptions* options) {
       .one_of({kWinograd, kBf16});
 }
 
+absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
+                                                   const std::string& suite) {
+  if (suite.empty() && workload.words.empty()) {
+    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
+  }
+  std::vector<SuiteCase> cases;
+  if (suite.empty()) {
+    cases.push_back({"", workload.words, 0});
+  } else {
+    ASSIGN_OR_RETURN(cases, load_suite(suite, workload.words));
+  }
+  std::vector<Asked> asked;
+  for (const SuiteCase& one : cases) {
+    ASSIGN_OR_RETURN(Task task, workload.task(one));
+    asked.push_back({one.name.empty() ? task.workload().source_words : one.name, std::move(task)});
+  }
+  return asked;
+}
+
+void add_suite(CliArguments app, std::string* suite) {
+  app.add_option("--suite", *suite, "a JSON file of cases; the words then name some of them");
+}
+
 absl::StatusOr<std::unique_ptr<Model>> model_named(const std::string& name,
                                                    std::string_view architecture) {
   return name == "shipped" ? shipped_model(architecture) : load_model(name, architecture);
@@ -256,6 +279,13 @@ absl::Status frozen_miss(const Task& task, const std::string& where) {
                                     task.target()->name, " with ", task.threads(),
                                     task.threads() == 1 ? " thread in " : " threads in ", where,
                                     "; on stdout: what to tune"));
+}
+
+absl::Status frozen_miss(const std::vector<Task>& missing, size_t asked, const std::string& where) {
+  if (asked == 1) return frozen_miss(missing[0], where);
+  std::cout << request_file(missing);
+  return absl::NotFoundError(concat(missing.size(), " of ", asked, " workloads are not tuned in ",
+                                    where, "; on stdout: what to tune"));
 }
 
 namespace {

@@ -63,6 +63,17 @@ void add_workload(CliArguments app, WorkloadOptions* options, bool required = tr
 // All of them but the words.
 void add_workload_options(CliArguments app, WorkloadOptions* options);
 
+// --suite: workloads of a file, of which the words then name some.
+void add_suite(CliArguments app, std::string* suite);
+
+struct Asked {
+  std::string words;
+  Task task;
+};
+// The workloads of the words, or of a suite's cases that they name. Errors are the words'.
+absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
+                                                   const std::string& suite);
+
 // What of a suite is refused, for `refused` of the document; and said by name on stderr, even with
 // -q: the others go on without it.
 Json say_refused(const std::vector<RefusedCase>& refused);
@@ -111,6 +122,8 @@ void add_output(CliArguments app, Output* output);
 
 // What a miss with --frozen ends with: prints the tuning request that would cure it.
 absl::Status frozen_miss(const Task& task, const std::string& where);
+// The same of those of `asked` that are missing.
+absl::Status frozen_miss(const std::vector<Task>& missing, size_t asked, const std::string& where);
 
 // The ladder's answer (src/api/lookup.h), as `best` gives it; with a note unless it is exact, or an
 // error with --frozen.

@@ -12,6 +12,7 @@ struct BestOptions {
   WorkloadOptions workload;
   DatabaseFlags database;
   Output output;
+  std::string suite;
 };
 
 // The record's measurement, where a database is at hand: snapshots keep less.
@@ -67,32 +68,45 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
   return text;
 }
 
-absl::StatusOr<int> run_best(const BestOptions& options) {
-  ASSIGN_OR_RETURN(const Task task, options.workload.task());
-  ASSIGN_OR_RETURN(const DatabaseFlags::Records records, options.database.open_records());
-  ASSIGN_OR_RETURN(const LookupAnswer answer, environment(look_up(task, *records.source)));
-  const std::string outcome(rung_name(answer.outcome));
-  if (options.database.frozen && answer.outcome != Rung::kExact) {
-    return frozen_miss(task, options.database.shown());
-  }
+std::vector<std::string> row_of(const Asked& asked, const LookupAnswer& answer) {
   const ScheduleRecord* record = answer.record.get();
-  const absl::StatusOr<Measurement> measurement = measurement_of(answer, records.store.get());
-  const Table table{
-      {"outcome", "workload", "time_us", "time_kind", "trace"},
-      {{outcome, record == nullptr ? task.workload().source_words : record->source_words,
-        record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
-        record == nullptr ? "" : std::string(time_kind_name(record->time_kind)),
-        trace_as_line(answer.trace)}},
-      {}};
-  Json document = Json::parse(to_json(answer));
-  document["record"] = record_json(task, answer, measurement);
-  emit(options.output, document, table, text_of(task, answer));
+  return {std::string(rung_name(answer.outcome)),
+          record == nullptr ? asked.words : record->source_words,
+          record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
+          record == nullptr ? "" : std::string(time_kind_name(record->time_kind)),
+          trace_as_line(answer.trace)};
+}
+
+absl::StatusOr<int> run_best(const BestOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<Asked> asked,
+                   asked_workloads(options.workload, options.suite));
+  ASSIGN_OR_RETURN(const DatabaseFlags::Records records, options.database.open_records());
+  Table table{{"outcome", "workload", "time_us", "time_kind", "trace"}, {}, {}};
+  Json list = Json::array();
+  std::string text;
+  std::vector<Task> missing;
+  for (const Asked& one : asked) {
+    ASSIGN_OR_RETURN(const LookupAnswer answer, environment(look_up(one.task, *records.source)));
+    if (answer.outcome != Rung::kExact) missing.push_back(one.task);
+    Json document = Json::parse(to_json(answer));
+    document["record"] =
+        record_json(one.task, answer, measurement_of(answer, records.store.get()));
+    if (!options.suite.empty()) document["workload"] = one.words;
+    list.push_back(std::move(document));
+    table.rows.push_back(row_of(one, answer));
+    text += text_of(one.task, answer);
+  }
+  if (options.database.frozen && !missing.empty()) {
+    return frozen_miss(missing, asked.size(), options.database.shown());
+  }
+  emit(options.output, options.suite.empty() ? list[0] : Json{{"results", list}}, table, text);
   return kDone;
 }
 
 Action declare_best(CliArguments app) {
   auto options = std::make_shared<BestOptions>();
-  add_workload(app, &options->workload);
+  add_workload(app, &options->workload, /*required=*/false);
+  add_suite(app, &options->suite);
   add_database(app, &options->database);
   app.add_flag("--frozen", options->database.frozen,
                "only what was tuned before; exit 2 where it was not");
@@ -105,7 +119,7 @@ Action declare_best(CliArguments app) {
 
 const CommandGroup& best_commands() {
   static const CommandGroup group = {
-      20, {{"best", "look the best stored schedule up", declare_best}}};
+      20, {{"best", "look the best stored schedules up", declare_best}}};
   return group;
 }
 

@@ -1,15 +1,13 @@
 // What compilers and people ask a daemon about schedules: `lookup`, `history`, `schedules`. `best`
-// and `lock` answer the same from a file, without a service.
+// and `lock` answer the same from a file, without a service; `lookup` with what is at hand from both.
 #include "src/cli/service/lookup.h"
-
-#include <iostream>
 
 #include "absl/strings/str_join.h"
 #include "loopwright/lookup.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/api/task.h"
 #include "src/cli/commands.h"
-#include "src/client/requests.h"
+#include "src/cli/service/at_hand.h"
 #include "src/net/times.h"
 #include "tuner_db/messages/messages.h"
 
@@ -20,6 +18,7 @@ namespace v1 = loopwright::v1;
 
 struct AskOptions {
   RemoteService service;
+  AtHand at_hand;
   WorkloadOptions workload;
   Output output;
   std::string suite, worst = "nearest-target", cache = "warm", search;
@@ -48,6 +47,45 @@ Table result_table(const std::vector<Asked>& asked, const std::vector<v1::Lookup
   return table;
 }
 
+// The same in the shape of `best`, since what is not the server's has no message of the server.
+absl::StatusOr<int> say_at_hand(const AskOptions& options, const std::vector<Asked>& asked,
+                                Rung worst) {
+  if (options.cache != "warm") {
+    return absl::InvalidArgumentError("--cache cold: only a server alone is asked for that");
+  }
+  ASSIGN_OR_RETURN(const FoundAtHand found,
+                   look_up_at_hand(options.at_hand, options.service, asked, worst));
+  Json list = Json::array();
+  Table table{{"workload", "outcome", "from", "time", "loss", "schedule"}, {},
+              {false, false, false, true, true}};
+  std::vector<Task> missing;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const ClientAnswer& one = found.answers[i];
+    const LookupAnswer& answer = one.answer;
+    const bool is_missing = answer.outcome > worst;
+    if (is_missing) missing.push_back(asked[i].task);
+    const std::string outcome = is_missing ? "not-found" : std::string(rung_name(answer.outcome));
+    Json document = Json::parse(to_json(answer));
+    document["outcome"] = outcome;
+    document["origin"] = one.origin;
+    document["workload"] = asked[i].words;
+    list.push_back(std::move(document));
+    const ScheduleRecord* record = answer.record.get();
+    table.rows.push_back({asked[i].words, outcome, one.origin,
+                          record == nullptr ? "" : micros(record->time_us, record->time_kind),
+                          answer.predicted_loss ? percent(*answer.predicted_loss) : "",
+                          trace_as_line(answer.trace)});
+  }
+  if (!found.away.empty()) options.output.note(found.away);
+  if (options.frozen && !missing.empty()) {
+    // What a server that is away has nobody knows.
+    if (!found.away.empty()) return environment(absl::UnavailableError(found.away));
+    return frozen_miss(missing, asked.size(), found.places);
+  }
+  emit(options.output, {{"results", list}}, table);
+  return missing.size() < asked.size() ? kDone : kNothingFound;
+}
+
 absl::StatusOr<int> run_lookup(const AskOptions& options) {
   Rung worst = Rung::kExact;
   if (!parse_rung(options.worst, &worst)) {
@@ -57,6 +95,7 @@ absl::StatusOr<int> run_lookup(const AskOptions& options) {
   if (options.frozen) worst = Rung::kExact;
   ASSIGN_OR_RETURN(const std::vector<Asked> asked,
                    asked_workloads(options.workload, options.suite));
+  if (options.at_hand.is_named()) return say_at_hand(options, asked, worst);
   ASSIGN_OR_RETURN(const std::vector<v1::LookupResult> results,
                    look_up_remotely(options.service, asked, options.cache, outcome_of(worst)));
   std::vector<Task> missing;
@@ -68,9 +107,7 @@ absl::StatusOr<int> run_lookup(const AskOptions& options) {
     list.push_back(std::move(one));
   }
   if (options.frozen && !missing.empty()) {
-    std::cout << request_file(missing);
-    return absl::NotFoundError(concat(missing.size(), " of ", asked.size(),
-                                      " workloads are not tuned; on stdout: what to tune"));
+    return frozen_miss(missing, asked.size(), options.service.server.address);
   }
   emit(options.output, {{"results", list}}, result_table(asked, results));
   return missing.size() < asked.size() ? kDone : kNothingFound;
@@ -165,8 +202,8 @@ Action declare_lookup(CliArguments app) {
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
   add_output(app, &options->output);
-  app.add_option("--suite", options->suite,
-                 "a JSON file of cases; the words then name some of them");
+  add_suite(app, &options->suite);
+  add_at_hand(app, &options->at_hand);
   CliArgument worst = app.add_option(
       "--worst", options->worst, "the last rung that is tried: exact, loose, nearest-shape, "
                                  "nearest-target, default").capture_default_str();

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "loopwright/program.h"
 #include "loopwright/v1/schedule.grpc.pb.h"
 #include "src/api/task.h"
-#include "src/expr/language/text.h"
 #include "tuner_db/messages/messages.h"
 
 namespace lw {
@@ -32,25 +32,6 @@ absl::StatusOr<v1::Key> key_of_workload(const RemoteService& service,
   Key key = asked[0].task.key();
   key.cache = cache;
   return to_proto(key);
-}
-
-absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
-                                                   const std::string& suite) {
-  if (suite.empty() && workload.words.empty()) {
-    return absl::InvalidArgumentError("no workload is named (see `loopwright ops`)");
-  }
-  std::vector<SuiteCase> cases;
-  if (suite.empty()) {
-    cases.push_back({"", workload.words, 0});
-  } else {
-    ASSIGN_OR_RETURN(cases, load_suite(suite, workload.words));
-  }
-  std::vector<Asked> asked;
-  for (const SuiteCase& one : cases) {
-    ASSIGN_OR_RETURN(Task task, workload.task(one));
-    asked.push_back({one.name.empty() ? task.workload().source_words : one.name, std::move(task)});
-  }
-  return asked;
 }
 
 absl::StatusOr<std::vector<v1::LookupResult>> look_up_remotely(const RemoteService& service,

@@ -9,14 +9,6 @@
 
 namespace lw {
 
-struct Asked {
-  std::string words;
-  Task task;
-};
-// The workloads of the words, or of a suite's cases that they name. Errors are the words'.
-absl::StatusOr<std::vector<Asked>> asked_workloads(const WorkloadOptions& workload,
-                                                   const std::string& suite);
-
 // Whether a rung of the ladder had something.
 bool is_there(const loopwright::v1::LookupResult& result);
 
