@@ -112,7 +112,9 @@ absl::StatusOr<v1::StudySpec> spec_of(const SubmitOptions& options,
   return spec;
 }
 
-std::string event_line(const v1::StudyEvent& event) {
+// For people, or with --json for programs.
+std::string event_line(const v1::StudyEvent& event, bool json) {
+  if (json) return as_json(event).dump() + "\n";
   std::string kind = v1::StudyEvent::Kind_Name(event.kind());  // "": a newer server's
   kind = kind.empty() ? "event" : kind.substr(5);
   for (char& c : kind) c = static_cast<char>(c == '_' ? '-' : std::tolower(c));
@@ -214,6 +216,11 @@ class EndsWhenInterrupted {
   std::thread thread_;
 };
 
+// With --json events come if -v asks for them: whoever reads stdout alone finds stderr silent.
+bool says_events(const Output& output) {
+  return output.is_json() ? output.verbose : !output.quiet;
+}
+
 // Prints events until the study has ended, however long the server is away meanwhile, or for
 // `patience_s` (0: any time).
 absl::Status follow(const RemoteService& service, const Output& output,
@@ -236,7 +243,7 @@ absl::Status follow(const RemoteService& service, const Output& output,
       away = 0;
       if (event.kind() == v1::StudyEvent::KIND_HEARTBEAT) continue;
       after = event.sequence();
-      if (!output.is_json() && !output.quiet) std::cerr << event_line(event);
+      if (says_events(output)) std::cerr << event_line(event, output.is_json());
       ended = event.kind() == v1::StudyEvent::KIND_ENDED;
     }
     const grpc::Status status = stream->Finish();
@@ -399,8 +406,7 @@ Action declare_submit(CliArguments app) {
   add_workload(app, &options->workload, /*required=*/false);
   add_service(app, &options->service);
   add_output(app, &options->output);
-  app.add_option("--suite", options->suite,
-                 "a JSON file of cases; the words then name some of them");
+  add_suite(app, &options->suite);
   app.add_option("--trials", options->trials, "for each workload on average; 0: 200")
       .not_negative().capture_default_str();
   app.add_option("--seconds", options->seconds, "of measuring, for each workload on average")
