@@ -37,6 +37,16 @@ def untuned(no_db):
 
 
 @pytest.fixture(scope="session")
+def tuned_db(tmp_path_factory):
+    """A database in which matmul 64 was tuned, and what tuning it said."""
+    db = tmp_path_factory.mktemp("tuned") / "lw.db"
+    lines = []
+    op = lw.op("matmul", M=64, N=64, K=64)
+    tuned = lw.tune(op, seconds=20, trials=8, threads=1, db=db, seed=3, progress=lines.append)
+    return db, op, tuned, lines
+
+
+@pytest.fixture(scope="session")
 def packed_kernel(untuned):
     """A kernel that lays its const input out anew and then reads the copy alone, with a result and
     inputs."""

@@ -13,23 +13,13 @@ import pytest
 
 import loopwright as lw
 from conftest import SOURCE
-from loopwright.program import executable, run
+from loopwright.program import run
 
 SCALE = """op scale(N = 32) {
   in X: f32[N]
   out Y[i: N] = X[i] * 3
 }
 """
-
-
-@pytest.fixture(scope="module")
-def tuned_db(tmp_path_factory):
-    """A database in which matmul 64 was tuned, and what tuning it said."""
-    db = tmp_path_factory.mktemp("tuned") / "lw.db"
-    lines = []
-    op = lw.op("matmul", M=64, N=64, K=64)
-    tuned = lw.tune(op, seconds=20, trials=8, threads=1, db=db, seed=3, progress=lines.append)
-    return db, op, tuned, lines
 
 
 def test_an_op_says_what_it_is():
@@ -150,52 +140,6 @@ def test_kernels_come_by_the_rung_that_is_allowed(tuned_db, no_db):
     assert missed.value.request["workloads"][0]["program"] == op.text
     with pytest.raises(lw.BadRequest, match="on_miss is default, nearest or error, not 'maybe'"):
         op.kernel(on_miss="maybe")
-
-
-def test_looks_up_databases_and_snapshots(tuned_db, tmp_path):
-    db, op, tuned, _ = tuned_db
-    snapshot = tmp_path / "all.lws"
-    subprocess.run([executable(), "db", "snapshot", "-o", str(snapshot), "--db", str(db)], check=True,
-                   capture_output=True)
-    for client in (lw.Client(db=db), lw.Client(snapshot=snapshot)):
-        answer = client.lookup(op, threads=1)
-        assert answer.outcome == "exact" and answer.trace == tuned.trace
-        with pytest.raises(lw.NotTuned):
-            client.lookup(lw.op("matmul", M=60), threads=1, frozen=True)
-    assert lw.Client(db=db).lookup(op, threads=1).time_us == pytest.approx(tuned.best_us)
-    assert [a.outcome for a in lw.Client(db=db).lookup_all([op, lw.op("relu", N=8)], threads=1)] == [
-        "exact", "default"]
-    assert op.kernel(snapshot=snapshot, threads=1, on_miss="error").trace == tuned.trace
-    with pytest.raises(lw.BadRequest, match="a client asks one of"):
-        lw.Client("host:7070", db=db)
-    damaged = tmp_path / "damaged.lws"
-    damaged.write_bytes(snapshot.read_bytes()[:100])
-    with pytest.raises(lw.EnvironmentFailed, match="damaged.lws"):
-        lw.Client(snapshot=damaged).lookup(op, threads=1)
-
-
-def test_asks_a_service(tuned_db, tmp_path):
-    db, op, tuned, _ = tuned_db
-    address = f"unix:{tmp_path / 'socket'}"
-    service = subprocess.Popen([executable(), "serve", "--listen", address, "--http", "", "--db",
-                                str(db)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               text=True)
-    try:
-        assert service.stdout.readline().startswith("serving")
-        client = lw.Client(address)
-        answer = client.lookup(op, threads=1)
-        assert answer.outcome == "exact" and answer.trace == tuned.trace
-        assert answer.time_us == pytest.approx(tuned.best_us)
-        near = lw.op("matmul", M=60, N=64, K=64)
-        assert client.lookup(near, threads=1).outcome == "nearest-shape"
-        with pytest.raises(lw.NotTuned) as missed:
-            client.lookup(near, threads=1, frozen=True)
-        assert missed.value.request["workloads"][0]["words"] == "matmul M=60 N=64 K=64"
-    finally:
-        service.terminate()
-        service.wait(30)
-    with pytest.raises(lw.EnvironmentFailed):
-        client.lookup(op, threads=1)
 
 
 def test_captures_what_was_missed(tuned_db, tmp_path):

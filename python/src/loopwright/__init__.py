@@ -17,6 +17,7 @@ _PLACES = {
     "load": "bundle", "Bundle": "bundle",
     "tune": "tuning", "Tuned": "tuning",
     "Client": "client", "Answer": "client",
+    "Study": "studies", "StudyWorkload": "studies", "StudyEvent": "studies",
     "capture": "requests", "Capture": "requests",
     "targets": "machine", "doctor": "machine",
     "Error": "errors", "BadRequest": "errors", "NotTuned": "errors", "NotValid": "errors",

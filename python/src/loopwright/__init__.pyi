@@ -20,6 +20,9 @@ from .ops import Op as Op
 from .ops import op as op
 from .requests import Capture as Capture
 from .requests import capture as capture
+from .studies import Study as Study
+from .studies import StudyEvent as StudyEvent
+from .studies import StudyWorkload as StudyWorkload
 from .timing import Timing as Timing
 from .tuning import Tuned as Tuned
 from .tuning import tune as tune

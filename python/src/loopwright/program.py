@@ -15,7 +15,7 @@ from .errors import EnvironmentFailed, NotTuned, error_of
 
 TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import IO, Any
 
 _log = logging.getLogger("loopwright")
@@ -42,8 +42,9 @@ def executable() -> str:
 
 
 def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
-        stoppable: bool = False) -> Any:
-    """The document that the program prints with --json. Errors are raised by its exit code.
+        stoppable: bool = False, *, text: str = "", also: Collection[int] = ()) -> Any:
+    """The document that the program prints with --json. Errors are raised by its exit code, but for
+    those `also` taken where there is a document. `text`: what it reads from its standard input.
 
     `stoppable`: KeyboardInterrupt stops the program as Ctrl-C does, once: it ends with what it has,
     and its document is returned if it printed one. Else it ends the program and is raised.
@@ -52,9 +53,9 @@ def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
     command = [executable(), *arguments, "--json"]
     _log.debug("running %s", command)
     # A session of its own: the terminal's Ctrl-C reaches this process alone, which passes it on once.
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
-                             start_new_session=True)
+    child = subprocess.Popen(command, stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                             errors="replace", start_new_session=True)
     printed: list[str] = []
     said: list[str] = []
     failures: list[BaseException] = []     # of on_line, one at most
@@ -65,6 +66,8 @@ def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
         reader.start()
     interrupted = False
     try:
+        if child.stdin is not None:
+            _write(child.stdin, text)
         code = child.wait()
     except KeyboardInterrupt:
         if not stoppable:
@@ -78,12 +81,12 @@ def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
         raise
     for reader in readers:
         reader.join()
-    text = "".join(printed)
-    document = json.loads(text) if text.strip() else None
+    result = "".join(printed)
+    document = json.loads(result) if result.strip() else None
     if interrupted and document is None:
         raise KeyboardInterrupt
     failure = failures[0] if failures else None
-    if code not in (0, _INTERRUPTED) or document is None:
+    if code not in (0, _INTERRUPTED, *also) or document is None:
         raise _error(code, said, document) from failure
     if failure is not None:
         raise failure
@@ -96,6 +99,14 @@ def _wait_again(child: subprocess.Popen[str]) -> int:
     except BaseException:                  # a second Ctrl-C
         child.kill()
         raise
+
+
+def _write(stream: IO[str], text: str) -> None:
+    try:
+        with stream:
+            stream.write(text)
+    except BrokenPipeError:                # it ended without reading, and says why
+        pass
 
 
 def _read(stream: IO[str], take: Callable[[str], None]) -> None:

@@ -1,16 +1,19 @@
 """What was looked up in vain: tuning requests."""
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import threading
 from collections import Counter
-from pathlib import Path
-from types import TracebackType
-from typing import Any
 
+from .files import sha256
 from .ops import Op
+
+TYPE_CHECKING = False                      # errors.py says why
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import Any
 
 _lock = threading.Lock()
 _open: list[Capture] = []
@@ -21,6 +24,8 @@ class Capture:
     by an exception."""
 
     def __init__(self, path: str | os.PathLike[str]):
+        from pathlib import Path
+
         self.path = Path(path)
         self.ops: list[Op] = []
 
@@ -56,19 +61,30 @@ def note_miss(op: Op) -> None:
                 one.ops.append(op)
 
 
+def suite_of(ops: Iterable[Op]) -> str:
+    """The ops, no two equal, as the program's commands take a --suite."""
+    entries = [{**_decided(op), "name": str(op), "words": list(op.words)} for op in ops]
+    _name_apart(entries)
+    return json.dumps({"workloads": entries})
+
+
 def _name_apart(entries: list[dict[str, Any]]) -> None:
     """Names are those of ops, and several texts may call theirs the same; `lock` wants each once."""
     often = Counter(entry["name"] for entry in entries)
     for entry in entries:
         if often[entry["name"]] > 1:
-            digest = hashlib.sha256(json.dumps(entry).encode()).hexdigest()
+            digest = sha256(json.dumps(entry).encode()).hexdigest()
             entry["name"] += f" {digest[:8]}"
 
 
 def entry_of(op: Op) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": str(op), "program": op.text}
+    return {"name": str(op), "program": op.text, **_decided(op)}
+
+
+def _decided(op: Op) -> dict[str, Any]:
+    decided: dict[str, Any] = {}
     if op.const is not None:
-        entry["const"] = list(op.const)
+        decided["const"] = list(op.const)
     if op.allow:
-        entry["allow"] = list(op.allow)
-    return entry
+        decided["allow"] = list(op.allow)
+    return decided
