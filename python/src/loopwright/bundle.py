@@ -5,7 +5,7 @@ import os
 from _collections_abc import Mapping       # as `os` has it: collections.abc imports more
 
 from .errors import BadRequest, EnvironmentFailed
-from .files import parse_json, read_json, sha256_of
+from .files import parse_json, read_bytes, read_json, sha256_hex
 from .kernel import load_library
 
 TYPE_CHECKING = False                      # errors.py says why
@@ -87,7 +87,7 @@ def _load_json(path: str, info: dict[str, Any]) -> Kernel:
     if not isinstance(name, str) or os.path.basename(name) != name:
         raise BadRequest(f"{path} names no library: export the kernel with --shared")
     library = os.path.join(os.path.dirname(path), name)
-    digest = sha256_of(library)
+    digest = sha256_hex(read_bytes(library))
     if info.get("files", {}).get(name) != digest:
         raise EnvironmentFailed(f"{library} is not what {os.path.basename(path)} says: its sha256 is "
                                 f"{digest}; export both again")

@@ -32,8 +32,8 @@ def read_bytes(path: str) -> bytes:
         raise EnvironmentFailed(f"cannot read {path}: {error.strerror}") from error
 
 
-def sha256_of(path: str) -> str:
-    return str(sha256(read_bytes(path)).hexdigest())
+def sha256_hex(data: bytes) -> str:
+    return str(sha256(data).hexdigest())
 
 
 def read_json(path: str) -> dict[str, Any]:

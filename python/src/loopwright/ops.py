@@ -8,7 +8,7 @@ from functools import cached_property
 
 from . import program
 from .errors import BadRequest, EnvironmentFailed
-from .files import read_json
+from .files import read_bytes, read_json, sha256_hex
 
 TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ class Op:
         """
         from . import cache
         from .bundle import load
-        from .files import sha256_of
         from .requests import note_miss
 
         options = [*self.options, *lookup_options(db, snapshot, threads, target)]
@@ -151,7 +150,7 @@ class Op:
             described = _described(document)
             digest = read_json(described)["digest"]
             # Equal code may carry another name, time or outcome: each has its place.
-            unique = sha256_of(described)[:8]
+            unique = sha256_hex(read_bytes(described))[:8]
             try:
                 place = cache.keep(made, f"{digest}-{unique}")
             except OSError as error:
@@ -210,12 +209,11 @@ def _word_of_file(path: str, name: str | None) -> str:
 
 def _file_of(text: str) -> str:
     """A file of the text: an op is chosen of several by its name after the file's."""
-    import hashlib
     import threading
 
     from . import cache
 
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = sha256_hex(text.encode())
     path = cache.folder("programs") / f"{digest[:16]}.te"
     try:
         if not path.is_file() or path.read_text() != text:

@@ -5,7 +5,7 @@ import json
 import threading
 from collections import Counter
 
-from .files import sha256
+from .files import sha256_hex
 from .ops import Op
 
 TYPE_CHECKING = False                      # errors.py says why
@@ -73,7 +73,7 @@ def _name_apart(entries: list[dict[str, Any]]) -> None:
     often = Counter(entry["name"] for entry in entries)
     for entry in entries:
         if often[entry["name"]] > 1:
-            digest = sha256(json.dumps(entry).encode()).hexdigest()
+            digest = sha256_hex(json.dumps(entry).encode())
             entry["name"] += f" {digest[:8]}"
 
 
