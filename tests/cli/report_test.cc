@@ -44,6 +44,27 @@ TEST_F(CliTest, ReportIsOneSelfContainedPage) {
   EXPECT_EQ(count_of(page, "<tr data-task="), 2u);
 }
 
+// As a notebook shows them, beside whatever else has charts.
+TEST_F(CliTest, ASearchGivesItsChartsIfAsked) {
+  const std::string tune = "tune --json --trials 4 --seconds 20 --threads 1 matmul M=48 N=48 K=48";
+  const CliRun plain = cli(tune);
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_FALSE(plain.json().contains("svg"));
+  const nlohmann::json charts = cli(tune + " --svg").json()["svg"];
+  ASSERT_EQ(charts.size(), 2u);
+  for (const auto& [name, chart] : charts.items()) {
+    const std::string svg = chart;
+    EXPECT_TRUE(svg.starts_with("<svg xmlns='http://www.w3.org/2000/svg' ")) << name;
+    EXPECT_EQ(count_of(svg, "<style>") + count_of(svg, "</svg>"), 2u) << name;
+    EXPECT_EQ(count_of(svg, name == "curve" ? "class='curve'" : "class='point'"), 1u) << svg;
+  }
+  // What computes nothing has no place below a roof.
+  const nlohmann::json copied = cli("tune --json --svg --trials 2 --seconds 20 --threads 1 "
+                                    "transpose M=16 N=16").json()["svg"];
+  EXPECT_EQ(copied["roofline"], "");
+  EXPECT_NE(copied["curve"], "");
+}
+
 TEST_F(CliTest, EveryPointOfTheRooflineHasARoofOfItsType) {
   const char* products[] = {"dense_u8i8 M=64 N=64 K=256", "dense M=64 N=64 K=256 T=f64",
                             "dense M=64 N=64 K=256"};

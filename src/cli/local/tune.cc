@@ -17,6 +17,7 @@
 #include "src/cli/interrupt.h"
 #include "src/cli/failing_case.h"
 #include "src/cli/progress.h"
+#include "src/cli/report/tuned_charts.h"
 #include "src/expr/language/text.h"
 #include "src/measure/environment.h"
 #include "tuner_db/failures.h"
@@ -30,7 +31,7 @@ struct TuneOptions {
   Output output;
   SearchOptions search;
   std::string suite, model = "draft", keep_failing, progress = "text";
-  bool names_model = false;
+  bool names_model = false, svg = false;
 };
 
 constexpr int kLastResortSeconds = 5;      // after Ctrl-C, should anything not heed it
@@ -248,6 +249,10 @@ absl::StatusOr<Tuned> describe(const TuneOptions& options, const Task& task, Run
         {"store", result.store_s}}},
       {"interrupted", result.interrupted},
       {"warnings", warnings}};
+  if (options.svg && valid) {
+    const TunedCharts charts = charts_of(task, result, *bound);
+    tuned.document["svg"] = {{"curve", charts.curve}, {"roofline", charts.roofline}};
+  }
   tuned.text = summary(task, device, result, valid ? &*bound : nullptr, messages, wall_s);
   for (const Json& warning : warnings)
     tuned.text += "  warning   " + warning.get<std::string>() + "\n";
@@ -464,6 +469,7 @@ Action declare_tune(CliArguments app) {
   app.add_option("--keep-failing", options->keep_failing,
                  "a folder for one case of each class of failures: the program, its schedule, the "
                  "inputs' seed and the verdict, which `run --case` repeats");
+  app.add_flag("--svg", options->svg, "with --json: the search's curve and the roofline, as SVG");
   app.add_flag("--random", options->search.random_only, "random sampling, nothing learned");
   return [options] { return run_tune(*options); };
 }
