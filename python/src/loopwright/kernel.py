@@ -37,7 +37,11 @@ class Kernel(_kernel.Kernel):
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<p>{escape(repr(self))}</p><pre>{escape(self.show('nest'))}</pre>"
+        try:
+            nest = self.show("nest")
+        except EnvironmentFailed:          # there is no program to show it
+            nest = self.trace
+        return f"<div><p>{escape(repr(self))}</p><pre>{escape(nest)}</pre></div>"
 
     @property
     def args(self) -> tuple[Arg, ...]:

@@ -1,18 +1,20 @@
 """Searching for the fastest kernel: always in a child process."""
 from __future__ import annotations
 
-import os
 import re
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
-from typing import Any
 
 from . import program
 from .errors import NotValid
 from .ops import Op, lookup_options
+
+TYPE_CHECKING = False                      # errors.py says why
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Tuned:
     document: dict[str, Any]               # all that the program printed
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         rows = {"best": f"{self.best_us:.2f} µs [{self.ci_us[0]:.2f}, {self.ci_us[1]:.2f}]",
                 "speed": f"{self.gflops:.1f} GFLOP/s",
                 "bound": f"{self.bound_us:.2f} µs by {self.bound_by}, "
@@ -43,7 +47,10 @@ class Tuned:
                 "schedule": self.trace.replace("\n", "; ").strip("; ")}
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
                         for name, text in rows.items())
-        return f"<table><caption>{escape(str(self.op))}</caption>{cells}</table>"
+        table = f"<table><caption>{escape(str(self.op))}</caption>{cells}</table>"
+        # The program's own, which escapes what it takes from the op.
+        charts = self.document.get("svg", {})
+        return f"<div>{table}{charts.get('curve', '')}{charts.get('roofline', '')}</div>"
 
 
 def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
@@ -58,7 +65,7 @@ def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
     a function, which is given a line of text for each trial. NotValid: nothing that was measured
     passed its check.
     """
-    options = lookup_options(db, None, threads, target)
+    options = ["--svg", *lookup_options(db, None, threads, target)]
     for flag, value in (("--seconds", seconds), ("--trials", trials), ("--seed", seed)):
         if value is not None:
             options += [flag, str(value)]
