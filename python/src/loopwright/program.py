@@ -5,10 +5,10 @@ Always started by exec and never by a fork of this process, which may have threa
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
+import sys
 import threading
 
 from .errors import EnvironmentFailed, NotTuned, error_of
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from typing import IO, Any
 
-_log = logging.getLogger("loopwright")
 _INTERRUPTED = 4                           # its exit code: stopped, and what it had is kept
 
 
@@ -51,7 +50,7 @@ def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
     What `on_line` raises is raised when the program has ended; it is given no more lines.
     """
     command = [executable(), *arguments, "--json"]
-    _log.debug("running %s", command)
+    _log("debug", "running %s", command)
     # A session of its own: the terminal's Ctrl-C reaches this process alone, which passes it on once.
     child = subprocess.Popen(command, stdin=subprocess.PIPE if text else subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
@@ -101,6 +100,13 @@ def _wait_again(child: subprocess.Popen[str]) -> int:
         raise
 
 
+def _log(level: str, text: str, value: object) -> None:
+    """To the logger `loopwright`. Nobody listens in a process that has not imported `logging`."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        getattr(logging.getLogger("loopwright"), level)(text, value)
+
+
 def _write(stream: IO[str], text: str) -> None:
     try:
         with stream:
@@ -119,7 +125,7 @@ def _listener(said: list[str], on_line: Callable[[str], None] | None,
               failures: list[BaseException]) -> Callable[[str], None]:
     def hear(line: str) -> None:
         said.append(line.rstrip("\n"))
-        _log.info("%s", said[-1])
+        _log("info", "%s", said[-1])
         if on_line is None or failures:
             return
         try:
