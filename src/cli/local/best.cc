@@ -70,8 +70,8 @@ std::string text_of(const Task& task, const LookupAnswer& answer) {
 
 std::vector<std::string> row_of(const Asked& asked, const LookupAnswer& answer) {
   const ScheduleRecord* record = answer.record.get();
-  return {std::string(rung_name(answer.outcome)),
-          record == nullptr ? asked.words : record->source_words,
+  return {std::string(rung_name(answer.outcome)), asked.words,
+          record == nullptr ? "" : record->source_words,
           record == nullptr ? "" : absl::StrFormat("%.5g", record->time_us),
           record == nullptr ? "" : std::string(time_kind_name(record->time_kind)),
           trace_as_line(answer.trace)};
@@ -81,7 +81,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Asked> asked,
                    asked_workloads(options.workload, options.suite));
   ASSIGN_OR_RETURN(const DatabaseFlags::Records records, options.database.open_records());
-  Table table{{"outcome", "workload", "time_us", "time_kind", "trace"}, {}, {}};
+  Table table{{"outcome", "workload", "record", "time_us", "time_kind", "trace"}, {}, {}};
   Json list = Json::array();
   std::string text;
   std::vector<Task> missing;
@@ -94,6 +94,7 @@ absl::StatusOr<int> run_best(const BestOptions& options) {
     if (!options.suite.empty()) document["workload"] = one.words;
     list.push_back(std::move(document));
     table.rows.push_back(row_of(one, answer));
+    if (!options.suite.empty()) text += one.words + ":\n";
     text += text_of(one.task, answer);
   }
   if (options.database.frozen && !missing.empty()) {

@@ -13,7 +13,7 @@ void add_at_hand(CliArguments app, AtHand* options) {
   app.add_option("--cache-folder", options->cache_folder,
                  "keep the server's answers there, and take fresh ones from there");
   app.add_option("--deadline-ms", options->deadline_ms,
-                 "that the server is waited for, with a snapshot or a cache (default: 50)")
+                 "that the server is waited for; then what is at hand answers (default: 50)")
       .between(1, 600'000);
 }
 
