@@ -33,7 +33,13 @@ def __getattr__(name):
     if name in _PLACES:
         value = getattr(import_module("loopwright." + _PLACES[name]), name)
     elif name in _BRIDGES:
-        value = import_module("loopwright." + name)
+        try:
+            value = import_module("loopwright." + name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            raise AttributeError(f"loopwright.{name} needs {name}: "
+                                 f"pip install loopwright[{name}]") from error
     else:
         raise AttributeError(f"module 'loopwright' has no attribute {name!r}")
     globals()[name] = value

@@ -51,6 +51,11 @@ class Client:
             raise BadRequest("a client asks a server, a snapshot or both; or db= alone")
         if server is None and (cache is not False or deadline_ms is not None):
             raise BadRequest("cache= and deadline_ms= are of a server's answers: name the server")
+        if server is None and (insecure or (tls_ca, tls_cert, tls_key) != (None,) * 3):
+            raise BadRequest("tls_ca=, tls_cert=, tls_key= and insecure= are for the way to a server: "
+                             "name it")
+        if server == "":
+            raise BadRequest("the server's address is empty: give HOST:PORT")
         self._server, self._snapshot = server, snapshot
         self._security = [word for flag, value in (("--tls-ca", tls_ca), ("--tls-cert", tls_cert),
                                                    ("--tls-key", tls_key)) if value is not None

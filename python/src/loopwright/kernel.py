@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 
 from . import _kernel
-from .errors import BadRequest, EnvironmentFailed
+from .errors import BadRequest, EnvironmentFailed, Error
 from .files import parse_json
 
 TYPE_CHECKING = False                      # errors.py says why
@@ -39,7 +39,7 @@ class Kernel(_kernel.Kernel):
 
         try:
             nest = self.show("nest")
-        except EnvironmentFailed:          # there is no program to show it
+        except Error:                      # there is no program to show it, or another
             nest = self.trace
         return f"<div><p>{escape(repr(self))}</p><pre>{escape(nest)}</pre></div>"
 
