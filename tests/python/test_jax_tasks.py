@@ -95,6 +95,8 @@ MODELS = {
     "conv_broadcast": (conv_of(lambda x: jnp.broadcast_to(x, (1, 6, 6, 4))),
                        [(1, 6, 1, 4), (3, 3, 4, 8)], 1),
     "conv_transposed": (conv_transposed, [(2, 5, 4, 3), (4, 2, 3, 6)], 1),
+    "near_one": (lambda x: jnp.log1p(x * 1e-6) * 1e6 + jnp.log1p(jnp.abs(x) * 1e9), [(5, 7)], 1),
+    "doubled": (lambda x: [x := x + x * 0.5 for _ in range(23)][-1], [(3, 5)], 1),
     "residual": (residual, [(12, 12), (12, 12)], 2),
     "indices": (indices, [(9, 9)], 1),
     "through_both": (through_both, [(5, 7), (7, 7)], 1),

@@ -5,8 +5,9 @@
         y = fast(x)
 
 What was tuned for exactly its shapes becomes a kernel, Inductor has the rest: all of what takes gradients,
-has dynamic shapes or writes to its inputs. Parameters are packed once, and again when they have changed.
-`options`: those of Op.kernel; `on_miss` is "error" by default, that is Inductor.
+has dynamic shapes or writes to its inputs. Parameters are packed once, and again when they are others or
+were written to (through `.data` torch notes no writes: compile again after those). `options`: those of
+Op.kernel but `entry`; `on_miss` is "error" by default, that is Inductor.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from .errors import BadRequest
 from .frontends import aten, torch_plan
+from .frontends.lookup import kernel_of, write_request
 from .ops import Op
 from .requests import Capture
 
@@ -28,19 +30,19 @@ _OPTIONS = ("db", "snapshot", "on_miss", "threads", "target")
 
 
 def backend(module: torch.fx.GraphModule, inputs: Sequence[Any], *,
-            options: dict[str, Any] | None = None, **_: Any) -> Callable[..., Any]:
+            options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """For torch.compile(backend="loopwright")."""
     options = {"on_miss": "error", **(options or {})}
     for name in options:
         if name not in _OPTIONS:
             raise BadRequest(f"torch.compile(backend=\"loopwright\"): there is no option {name!r}; "
                              f"there are {', '.join(_OPTIONS)}")
-    return _compile(module, inputs, partial(torch_plan.kernel_of, options=options))
+    return _compile(module, inputs, partial(kernel_of, options=options, framework="Inductor"))
 
 
 def tasks(model: Callable[..., Any], *arguments: Any) -> list[tuple[Op, int]]:
     """The ops that the parts of `model(*arguments)` are, and how often each is called. It runs once, as
-    Inductor has it."""
+    Inductor has it, and torch forgets what it had compiled before."""
     counts: Counter[Op] = Counter()
 
     def count(op: Op) -> None:
@@ -56,10 +58,7 @@ def tasks(model: Callable[..., Any], *arguments: Any) -> list[tuple[Op, int]]:
 
 def capture(path: str | os.PathLike[str], model: Callable[..., Any], *arguments: Any) -> Capture:
     """Writes them to a request file, for `loopwright tune --suite` and `lock`."""
-    request = Capture(path)
-    request.ops = [task for task, _ in tasks(model, *arguments)]
-    request.write()
-    return request
+    return write_request(path, [task for task, _ in tasks(model, *arguments)])
 
 
 def _compile(module: torch.fx.GraphModule, inputs: Sequence[Any],

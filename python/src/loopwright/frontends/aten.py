@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from inspect import signature
+from math import isfinite, prod
 from typing import Any
 
 import torch
@@ -32,23 +33,28 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import get_decompositions
     from torch._inductor.decomposition import select_decomp_table
 
-    own = get_decompositions([aten.addmm, aten.baddbmm, aten.native_layer_norm, aten.hardtanh,
-                              aten._scaled_dot_product_flash_attention_for_cpu])
+    own = get_decompositions([aten.addmm, aten.baddbmm, aten.native_layer_norm])
     return {**select_decomp_table(), **own, aten.mean.dim: _mean, aten.var_mean.correction: _var_mean}
 
 
+# The others are added up in a wider type, which the parts would not be.
+_ROUNDED_LATE = (torch.float32, torch.float64)
+
+
 def _mean(x: Any, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if not dim or dtype is not None or not x.is_floating_point():
+    if not dim or dtype is not None or x.dtype not in _ROUNDED_LATE:
         return NotImplemented
     return aten.sum.dim_IntList(x, dim, keepdim) / prod(x.shape[d] for d in dim)
 
 
 def _var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    dims = list(range(x.dim())) if dim is None else dim
+    if x.dtype not in _ROUNDED_LATE:
+        return NotImplemented
+    dims = dim or list(range(x.dim()))
     count = prod(x.shape[d] for d in dims)
     mean = aten.sum.dim_IntList(x, dims, True) / count
     centred = x - mean
-    left = count - (1 if correction is None else correction)
+    left = max(0, count - (1 if correction is None else correction))
     variance = aten.sum.dim_IntList(centred * centred, dims, keepdim) / left
     return variance, mean if keepdim else aten.sum.dim_IntList(x, dims, False) / count
 
@@ -76,10 +82,11 @@ class _Reader:
             self.graph.outputs = [self.known[n] for n in node.all_input_nodes]
         elif node.op == "call_function" and str(node.target) in _WORDS:
             done = len(self.graph.nodes)
+            words, result = _WORDS[str(node.target)], _value(node.meta["val"])
             try:
-                result = _value(node.meta["val"])
-                self.known[node] = _WORDS[str(node.target)](self, result, *node.args, **node.kwargs)
-            except (_NoWords, TypeError, ValueError):
+                signature(words).bind(self, result, *node.args, **node.kwargs)
+                self.known[node] = words(self, result, *node.args, **node.kwargs)
+            except (_NoWords, TypeError):  # the latter: it has arguments that the words have not
                 del self.graph.nodes[done:]
                 self.unknown(node)
         else:
@@ -100,10 +107,16 @@ class _Reader:
         """A tensor, or a number as one of that type."""
         if isinstance(argument, torch.fx.Node):
             return self.known[argument]
-        if not isinstance(argument, (bool, int, float)):
+        if not isinstance(argument, (bool, int, float)) or not isfinite(argument):
             raise _NoWords
-        cast = float if dtype.startswith(("float", "bfloat")) else int
-        return Value((), dtype, argument if dtype == "bool" else cast(argument))
+        if dtype.startswith(("float", "bfloat")):
+            return Value((), dtype, float(argument))
+        if dtype == "bool":
+            return Value((), dtype, bool(argument))
+        limits = torch.iinfo(getattr(torch, dtype))
+        if argument != int(argument) or not limits.min <= argument <= limits.max:
+            raise _NoWords
+        return Value((), dtype, int(argument))
 
     def along(self, value: Value, rank: int) -> Value:
         """With ones before its dimensions."""
@@ -122,23 +135,23 @@ def _value(fake: Any) -> Value:
     return Value(tuple(fake.shape), str(fake.dtype).removeprefix("torch."))
 
 
-def _map(name: str, count: int = 2, of: str | None = None) -> Callable[..., Value]:
-    """Elementwise; `of`: the type of the operands, where it is not the result's."""
-    def words(reader: _Reader, result: Value, *arguments: Any, alpha: Any = 1,
-              rounding_mode: Any = None) -> Value:
-        if len(arguments) != count or alpha != 1 or rounding_mode is not None:
+def _map(name: str, count: int = 2, compares: bool = False) -> Callable[..., Value]:
+    """Elementwise; `compares`: the operands have a type of their own."""
+    def words(reader: _Reader, result: Value, *arguments: Any, alpha: Any = 1) -> Value:
+        if len(arguments) != count or alpha != 1:
             raise _NoWords
         tensors = [reader.known[a] for a in arguments if isinstance(a, torch.fx.Node)]
-        dtype = tensors[0].dtype if of == "operands" else of or result.dtype
+        dtype = tensors[0].dtype if compares else result.dtype
         operands = [reader.value(a, dtype) for a in arguments]
-        if any(operand.dtype != dtype for operand in operands):
-            raise _NoWords
-        return _elementwise(reader, name, operands, result)
+        return _elementwise(reader, name, operands, result, dtype)
     return words
 
 
 def _elementwise(reader: _Reader, name: str, operands: Sequence[Value], result: Value,
-                 **params: Any) -> Value:
+                 dtype: str | None = None, **params: Any) -> Value:
+    """`dtype`: of the operands, the result's unless it is said."""
+    if any(operand.dtype != (dtype or result.dtype) for operand in operands):
+        raise _NoWords
     aligned = [reader.along(operand, len(result.shape)) for operand in operands]
     return reader.give(name, aligned, result.shape, result.dtype, **params)
 
@@ -153,6 +166,8 @@ def _bounded(reader: _Reader, result: Value, x: Any, low: Any = None, high: Any 
 
 def _power(reader: _Reader, result: Value, x: Any, exponent: Any) -> Value:
     value = reader.value(x, result.dtype)
+    if not isinstance(exponent, (int, float)) or not isfinite(exponent):
+        raise _NoWords
     if exponent == 0.5:
         return _elementwise(reader, "sqrt", [value], result)
     if exponent == int(exponent) and 1 <= exponent <= 8:
@@ -161,9 +176,12 @@ def _power(reader: _Reader, result: Value, x: Any, exponent: Any) -> Value:
 
 
 def _where(reader: _Reader, result: Value, condition: Any, yes: Any, no: Any) -> Value:
-    return _elementwise(reader, "select_n", [reader.value(condition, "bool"),
-                                             reader.value(no, result.dtype),
-                                             reader.value(yes, result.dtype)], result)
+    choice = reader.value(condition, "bool")
+    values = [reader.value(x, result.dtype) for x in (no, yes)]
+    if choice.dtype != "bool" or any(value.dtype != result.dtype for value in values):
+        raise _NoWords
+    aligned = [reader.along(value, len(result.shape)) for value in (choice, *values)]
+    return reader.give("select_n", aligned, result.shape, result.dtype)
 
 
 def _converted(reader: _Reader, result: Value, x: Any, _dtype: Any) -> Value:
@@ -185,16 +203,10 @@ def _copy(reader: _Reader, result: Value, x: Any, *_: Any, **options: Any) -> Va
     return reader.give("copy", [reader.known[x]], result.shape, result.dtype)
 
 
-def _transpose(reader: _Reader, result: Value, x: Any, *order: Any) -> Value:
+def _permute(reader: _Reader, result: Value, x: Any, order: Any) -> Value:
     rank = len(result.shape)
-    if len(order) == 1:                    # permute
-        permutation = [d % rank for d in order[0]]
-    else:                                  # transpose: two of them change places; t: both
-        permutation = list(range(rank))
-        a, b = (d % rank for d in (order or (0, 1)))
-        permutation[a], permutation[b] = b, a
     return reader.give("transpose", [reader.known[x]], result.shape, result.dtype,
-                       permutation=tuple(permutation))
+                       permutation=tuple(d % rank for d in order))
 
 
 def _expand(reader: _Reader, result: Value, x: Any, *_: Any, **options: Any) -> Value:
@@ -209,7 +221,8 @@ def _slice(reader: _Reader, result: Value, x: Any, dim: int = 0, start: Any = No
     value = reader.known[x]
     starts, strides = [0] * len(value.shape), [1] * len(value.shape)
     size = value.shape[dim]
-    starts[dim] = min(start + size if start < 0 else start, size) if start is not None else 0
+    start = start or 0
+    starts[dim] = min(max(start + size, 0) if start < 0 else start, size)
     strides[dim] = step
     return reader.give("slice", [value], result.shape, result.dtype, start_indices=tuple(starts),
                        strides=tuple(strides))
@@ -265,9 +278,8 @@ def _convolution(reader: _Reader, result: Value, x: Any, weight: Any, bias: Any,
         feature_group_count=groups, batch_group_count=1)
     if bias is None:
         return value
-    shift = reader.reshaped(reader.known[bias], (1, -1 % result.shape[1] + 1) + (1,) * spatial)
+    shift = reader.reshaped(reader.known[bias], (1, result.shape[1]) + (1,) * spatial)
     return _elementwise(reader, "add", [value, shift], result)
-
 
 
 _WORDS: dict[str, Callable[..., Value]] = {
@@ -275,26 +287,20 @@ _WORDS: dict[str, Callable[..., Value]] = {
     "aten.relu.default": lambda reader, result, x: _bounded(reader, result, x, 0),
     "aten.clamp.default": _bounded, "aten.clamp_min.default": _bounded,
     "aten.clamp_max.default": lambda reader, result, x, high: _bounded(reader, result, x, None, high),
-    "aten.hardtanh.default": lambda reader, result, x, low=-1.0, high=1.0: _bounded(
-        reader, result, x, low, high),
     "aten.pow.Tensor_Scalar": _power,
     "aten.reciprocal.default": lambda reader, result, x: _elementwise(
         reader, "div", [reader.value(1, result.dtype), reader.known[x]], result),
     "aten.full.default": _number, "aten.scalar_tensor.default": _number,
-    "aten.view.default": _reshape, "aten.reshape.default": _reshape,
-    "aten._unsafe_view.default": _reshape, "aten.unsqueeze.default": _reshape,
+    "aten.view.default": _reshape, "aten.unsqueeze.default": _reshape,
     "aten.squeeze.dim": _reshape, "aten.squeeze.dims": _reshape, "aten.squeeze.default": _reshape,
-    "aten.clone.default": _copy, "aten.alias.default": _copy, "aten.detach.default": _copy,
-    "aten.permute.default": _transpose, "aten.transpose.int": _transpose, "aten.t.default": _transpose,
+    "aten.clone.default": _copy, "aten.permute.default": _permute,
     "aten.expand.default": _expand, "aten.slice.Tensor": _slice, "aten.select.int": _select,
     "aten.sum.dim_IntList": _reduction("reduce_sum"), "aten.sum.default": _reduction("reduce_sum"),
     "aten.amax.default": _reduction("reduce_max"), "aten.amin.default": _reduction("reduce_min"),
     "aten.mm.default": _product(0), "aten.bmm.default": _product(1),
     "aten.convolution.default": _convolution,
-    **{f"aten.{name}.{overload}": _map(word)
-       for name, word in {"add": "add", "sub": "sub", "mul": "mul", "div": "div"}.items()
-       for overload in ("Tensor", "Scalar")},
-    **{f"aten.{name}.{overload}": _map(name, of="operands")
+    **{f"aten.{name}.Tensor": _map(name) for name in ("add", "sub", "mul", "div")},
+    **{f"aten.{name}.{overload}": _map(name, compares=True)
        for name in ("eq", "ne", "lt", "le", "gt", "ge") for overload in ("Tensor", "Scalar")},
     **{f"aten.{name}.default": _map(word) for name, word in {
         "maximum": "max", "minimum": "min", "logical_and": "and", "logical_or": "or"}.items()},

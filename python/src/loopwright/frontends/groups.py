@@ -116,7 +116,7 @@ def _close(graph: Graph, groups: Sequence[Group], views: set[Node]) -> None:
         group.inputs = list(read)
         group.outputs = [v for node in group.nodes for v in node.outputs
                          if node not in views and (v in elsewhere or v in graph.outputs)]
-        if group.kind and group.outputs and _is_worth_it(group):
+        if group.kind and group.inputs and group.outputs and _is_worth_it(group):
             try:
                 group.text = op_text(group.nodes, group.inputs, group.outputs, group.name)
             except Unsupported:

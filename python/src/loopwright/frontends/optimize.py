@@ -1,7 +1,6 @@
 """JAX functions whose parts are kernels."""
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,16 +9,13 @@ from typing import Any
 
 import jax
 
-from ..errors import BadRequest, NotTuned
 from ..jax import JaxKernel
 from ..ops import Op, op
 from ..requests import Capture
 from .graph import Graph, Value
 from .groups import Group, partition
 from .jaxpr import evaluate, trace
-
-_log = logging.getLogger("loopwright")
-
+from .lookup import kernel_of, note_hits, write_request
 
 def tasks(function: Callable[..., Any], *arguments: Any) -> list[tuple[Op, int]]:
     """The ops that the function's parts are, and how often each is called. `arguments`: arrays, or
@@ -31,10 +27,7 @@ def tasks(function: Callable[..., Any], *arguments: Any) -> list[tuple[Op, int]]
 
 def capture(path: str | os.PathLike[str], function: Callable[..., Any], *arguments: Any) -> Capture:
     """Writes them to a request file, for `loopwright tune --suite` and `lock`."""
-    request = Capture(path)
-    request.ops = [task for task, _ in tasks(function, *arguments)]
-    request.write()
-    return request
+    return write_request(path, [task for task, _ in tasks(function, *arguments)])
 
 
 def optimize(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -74,8 +67,8 @@ class _Plan:
     def __init__(self, graph: Graph, structure: Any, options: dict[str, Any]):
         self.graph, self.structure = graph, structure
         self.steps = [(group, _kernel_of(group, options)) for group in partition(graph)]
-        hits = sum(kernel is not None for _, kernel in self.steps)
-        _log.info("%d of %d tasks have kernels", hits, sum(bool(g.text) for g, _ in self.steps))
+        note_hits([group for group, _ in self.steps],
+                  sum(kernel is not None for _, kernel in self.steps))
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         known: dict[Value, Any] = dict(zip(self.graph.inputs, leaves))
@@ -91,15 +84,8 @@ class _Plan:
 
 
 def _kernel_of(group: Group, options: dict[str, Any]) -> JaxKernel | None:
-    if not group.text:
-        return None
-    try:
-        return JaxKernel(op(text=group.text).kernel(**options))
-    except NotTuned:
-        return None
-    except BadRequest as error:            # the language refuses what the translator has written
-        _log.warning("%s is left to XLA: %s", group.name, error)
-        return None
+    kernel = kernel_of(op(text=group.text), options, "XLA") if group.text else None
+    return None if kernel is None else JaxKernel(kernel)
 
 
 def _flat(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:

@@ -75,6 +75,7 @@ class _Writer:
                        for v in node.outputs)
             for value in node.inputs:
                 self.largest[value] = max(size, self.largest.get(value, 0))
+        self.of_inputs: set[Value] = set()         # elementwise of nothing that is computed
         self.waiting: set[Value] = set()           # products for a view to define
         self.names = count()
 
@@ -88,13 +89,18 @@ class _Writer:
             # An elementwise value that is read once is written where it is read, an index always; but
             # what inputs alone make, scales of channels, once for all elements.
             kind = kind_of(node)
+            if kind in ("map", "view") and all(
+                    v in self.inputs or v in self.of_inputs or v.literal is not None
+                    for v in node.inputs):
+                self.of_inputs.add(result)
             if self.is_for_view(node):
                 self.reads[result] = read
                 self.waiting.add(result)
                 continue
             inline = kind == "view" and not self.waiting & set(node.inputs)
             if kind == "map" and self.uses[result] == 1:
-                inline = not self.is_of_inputs(node) or prod(result.shape) == self.largest[result]
+                inline = (result not in self.of_inputs or
+                          prod(result.shape) == self.largest[result])
             if result in self.outputs or not inline:
                 read = self.define(result, read)
             self.reads[result] = read
@@ -112,11 +118,6 @@ class _Writer:
         index = _index_of_view(readers[0])([f"i{d}" for d in range(len(shape))])
         return prod(shape) == prod(result.shape) and not any(
             letter in axis for axis in index for letter in "/%")
-
-    def is_of_inputs(self, node: Node) -> bool:
-        return all(v in self.inputs or v.literal is not None or
-                   v.node is not None and kind_of(v.node) in ("map", "view") and
-                   self.is_of_inputs(v.node) for v in node.inputs)
 
     def define(self, value: Value, read: Read) -> Read:
         axes = [f"i{d}" for d in range(len(value.shape))]
@@ -180,8 +181,11 @@ class _Writer:
             return lambda i: f"{_UNARY[name]}({_bare(a(i))})"
         if name in ("neg", "not"):
             return lambda i: f"({'-' if name == 'neg' else '!'}{a(i)})"
-        if name == "log1p":
-            return lambda i: f"log(1 + {a(i)})"
+        if name == "log1p":                # exact where 1 + x rounds (W. Kahan's)
+            x = self.tensor(node.inputs[0], whole=False)
+            u = self.define(Value(result.shape, result.dtype), lambda i: f"1 + {x(i)}")
+            return lambda i: (f"where({u(i)} == 1, {x(i)}, log({u(i)}) * "
+                              f"where({u(i)} - 1 == {x(i)}, 1, {x(i)} / ({u(i)} - 1)))")
         if name == "convert_element_type":
             return lambda i: f"cast({_type(result)}, {_bare(a(i))})"
         if name == "clamp":
@@ -301,6 +305,8 @@ def _literal(value: Value) -> str:
         return "true" if scalar else "false"
     if scalar != scalar:
         raise Unsupported("a constant that is NaN")
+    if scalar in (float("inf"), float("-inf")):
+        raise Unsupported("a constant that is infinite")
     text = str(scalar)
     return f"({text})" if text.startswith("-") else text
 

@@ -1,9 +1,10 @@
 """A graph of torch's as steps: kernels, and what Inductor makes of the rest."""
 from __future__ import annotations
 
-import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import torch
@@ -11,35 +12,27 @@ from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._inductor.compile_fx import compile_fx_inner
 from torch.fx import Node as FxNode
 
-from ..errors import BadRequest, NotTuned
+from ..errors import Bug
 from ..kernel import Kernel
 from ..ops import Op, op
 from .aten import flatten
 from .graph import Value
 from .groups import Group, partition
-
-_log = logging.getLogger("loopwright")
+from .lookup import note_hits
+from .text import TYPES
 
 Find = Callable[[Op], "Kernel | None"]
 
 
-def kernel_of(task: Op, options: dict[str, Any]) -> Kernel | None:
-    try:
-        return task.kernel(**options)
-    except NotTuned:
-        return None
-    except BadRequest as error:            # the language refuses what the translator has written
-        _log.warning("%s is left to Inductor: %s", task, error)
-        return None
-
-
 def fits(module: torch.fx.GraphModule, examples: Sequence[Any]) -> bool:
     """Whether all of it is on the CPU, of known shapes, and changes nothing of its inputs."""
-    plain = all(isinstance(x, torch.Tensor) and x.device.type == "cpu" and
-                all(isinstance(size, int) for size in x.shape) for x in examples)
-    return plain and not any(
-        node.op == "call_function" and getattr(node.target, "_schema", None) is not None and
-        node.target._schema.is_mutable for node in module.graph.nodes)
+    fakes = [node.meta.get("val") for node in module.graph.nodes]
+    return (all(isinstance(x, torch.Tensor) for x in examples) and
+            all(x.device.type == "cpu" and all(isinstance(size, int) for size in x.shape)
+                for x in (*examples, *fakes) if isinstance(x, torch.Tensor)) and
+            not any(node.op == "call_function" and
+                    getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+                    for node in module.graph.nodes))
 
 
 def plan(module: torch.fx.GraphModule, static: Sequence[int], find: Find) -> Callable[..., Any] | None:
@@ -55,11 +48,19 @@ def plan(module: torch.fx.GraphModule, static: Sequence[int], find: Find) -> Cal
             names = tuple(f"X{i}" for i, v in enumerate(group.inputs) if v in constants)
             kernel = find(op(text=group.text, const=names))
             if kernel is not None:
+                _check(kernel, [*group.inputs, *group.outputs])
                 kernels[group] = kernel
-    _log.info("%d of %d tasks have kernels", len(kernels), sum(bool(g.text) for g in groups))
+    note_hits(groups, len(kernels))
     if not kernels:
         return None
     return _Planner(module, nodes, constants).planned(groups, kernels)
+
+
+def _check(kernel: Kernel, values: Sequence[Value]) -> None:
+    """That the translator and the language mean the same."""
+    for arg, value in zip(kernel.args, values, strict=True):
+        if arg.shape != value.shape or arg.dtype != TYPES[str(value.dtype)]:
+            raise Bug(f"{kernel.name}: {arg} is {value.dtype}{list(value.shape)} in the graph")
 
 
 def _split_nodes(groups: Sequence[Group], nodes: dict[Value, FxNode]) -> set[Any]:
@@ -68,10 +69,8 @@ def _split_nodes(groups: Sequence[Group], nodes: dict[Value, FxNode]) -> set[Any
     for group in groups:
         for node in group.nodes:
             home.setdefault(node.origin, set()).add(group)
-    views = {node for group in groups for node in group.nodes
-             if sum(node in other.nodes for other in groups) > 1}
-    return {node for group in groups for node in group.nodes
-            if len(home[node.origin]) > 1 and node not in views}
+    times = Counter(node for group in groups for node in group.nodes)
+    return {node for node in times if times[node] == 1 and len(home[node.origin]) > 1}
 
 
 class _Planner:
@@ -109,6 +108,7 @@ class _Planner:
             if node not in part:
                 part.add(node)
                 left += [n for n in node.all_input_nodes if n not in self.ready]
+                left += [n for n in node.users if n.target is getitem]     # of a tuple: with it
         if part:
             nodes = [n for n in self.module.graph.nodes if n in part]
             self.steps.append(_RestStep(self.module, nodes, self.constants))
@@ -146,7 +146,10 @@ def _with_last_uses(steps: Sequence[_KernelStep | _RestStep], results: Sequence[
 def _laid(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     if tensor.stride() == strides:
         return tensor
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+    shape = [1 if stride == 0 else size for size, stride in zip(tensor.shape, strides)]
+    laid = torch.empty_strided(shape, strides, dtype=tensor.dtype)
+    laid.copy_(tensor[tuple(slice(0, size) for size in shape)])
+    return laid.expand(tensor.shape)       # where elements are repeated, each is there once
 
 
 @dataclass
@@ -160,7 +163,9 @@ class _KernelStep:
         fakes = [node.meta["val"] for node in self.outputs]
         self.shapes = [(tuple(fake.shape), fake.dtype) for fake in fakes]
         self.bound: Kernel | None = None
-        self.weights: list[tuple[int, int]] = []
+        # That are packed; held, since the place of one that is gone may be the next one's.
+        self.weights: list[torch.Tensor] = []
+        self.versions: list[int] = []
         self.names = [arg.name for arg in self.kernel.args if arg.role == "in"]
 
     def __call__(self, known: dict[FxNode, Any]) -> None:
@@ -173,13 +178,16 @@ class _KernelStep:
 
     def of_weights(self, known: dict[FxNode, Any]) -> Kernel:
         tensors = [known[node] for node, fixed in zip(self.inputs, self.constant) if fixed]
-        weights = [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version)
-                   for tensor in tensors]  # the former do not count writes
-        if self.bound is None or weights != self.weights:
+        # Tensors of inference mode count no writes: they are packed in each call.
+        versions = [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
+        same = self.bound is not None and versions == self.versions and -1 not in versions and all(
+            one.data_ptr() == other.data_ptr() for one, other in zip(tensors, self.weights))
+        if not same:
             names = [name for name, fixed in zip(self.names, self.constant) if fixed]
             self.bound = self.kernel.bind(**{name: tensor.detach().contiguous()
                                              for name, tensor in zip(names, tensors)})
-            self.weights = weights
+            self.weights, self.versions = tensors, versions
+        assert self.bound is not None
         return self.bound
 
 
