@@ -130,8 +130,7 @@ class _Writer:
 
     def at(self, value: Value) -> Read:
         if value.literal is not None:
-            text = _literal(value)
-            return lambda index: text
+            return lambda index: _literal(value)
         return self.reads[value]
 
     def along(self, value: Value, shape: Sequence[int]) -> Read:
