@@ -20,7 +20,8 @@ std::string tensor_type(const std::vector<int64_t>& shape, Type type) {
 
 std::string type_of(const Tensor& tensor) { return tensor_type(tensor.shape, tensor.type); }
 
-std::string memory_type(const Tensor& tensor) { return concat("memref", type_of(tensor).substr(6)); }
+// The memref of a tensor's type.
+std::string memory_of(const std::string& type) { return concat("memref", type.substr(6)); }
 
 std::string dims_text(size_t rank) {
   std::vector<std::string> dims;
@@ -63,6 +64,19 @@ std::string iterators(const std::vector<NestAxis>& axes) {
   return absl::StrJoin(words, ", ");
 }
 
+// "[[0], [1, 2]]": of `shape`, the dimensions that each of the whole ones was cut into.
+std::string groups_text(const std::vector<int64_t>& whole, const std::vector<int64_t>& shape) {
+  std::vector<std::string> groups;
+  size_t next = 0;
+  for (int64_t extent : whole) {
+    std::vector<size_t> group = {next};
+    for (int64_t points = shape[next++]; points < extent; points *= shape[next++])
+      group.push_back(next);
+    groups.push_back(concat("[", absl::StrJoin(group, ", "), "]"));
+  }
+  return concat("[", absl::StrJoin(groups, ", "), "]");
+}
+
 std::string parallel(size_t rank) { return iterators(std::vector<NestAxis>(rank)); }
 
 // "[a, b] [c, d] [1, 1]": a slice at `offsets`.
@@ -77,33 +91,101 @@ class FunctionPrinter {
       : nest_(nest), program_(*nest.program), symbol_(symbol) {}
 
   absl::StatusOr<std::string> print(const std::vector<Operation>& operations) {
-    open();
-    for (const Operation& operation : operations) RETURN_IF_ERROR(add(operation));
-    for (int t : outputs(program_)) {
-      const Tensor& tensor = program_.tensors[t];
-      line(concat("bufferization.materialize_in_destination %t", t, " in restrict writable %m", t,
-                  " : (", type_of(tensor), ", ", memory_type(tensor), ") -> ()"));
+    open(made_once(operations), /*prepacks=*/false);
+    for (int t : outputs(program_))
+      open_memory(concat("o", t), concat("m", t), type_of(program_.tensors[t]));
+    for (const Operation& operation : operations) {
+      for (const Packing* packing : packings_read(operation)) {
+        if (!packing->once) pack(*packing);
+      }
+      RETURN_IF_ERROR(add(operation));
+    }
+    for (int t : outputs(program_))
+      store(concat("t", t), concat("m", t), type_of(program_.tensors[t]));
+    return text_ + "  return\n}\n";
+  }
+
+  std::string print_prepack(const std::vector<Operation>& operations) {
+    const std::vector<const Packing*> packings = made_once(operations);
+    open(packings, /*prepacks=*/true);
+    for (const Packing* packing : packings) {
+      const std::string name = concat("c", packing->copy), memory = concat("p", packing->copy);
+      open_memory(name + "_into", memory, copy_type(*packing));
+      pack(*packing);
+      store(name, memory, copy_type(*packing));
     }
     return text_ + "  return\n}\n";
   }
 
  private:
-  // Outputs come in as memory, %m<t>, which is the tensor %o<t>; what is computed is %t<t>.
-  void open() {
+  std::string copy_type(const Packing& packing) const {
+    return tensor_type(packing.shape, program_.tensors[packing.tensor].type);
+  }
+
+  // Outputs come in as memory, %m<t>, which is the tensor %o<t>; what is computed is %t<t>. Copies
+  // come as tensors, %c<stage>, or, where they are to be made, as memory, %p<stage>.
+  void open(const std::vector<const Packing*>& once, bool prepacks) {
     std::vector<std::string> parameters;
+    const auto add = [&](const std::string& name, const std::string& type, bool is_written,
+                         const std::string& mark) {
+      parameters.push_back(concat("%", name, ": ", is_written ? memory_of(type) : type, " {",
+                                  is_written ? "" : "bufferization.writable = false, ", mark, "}"));
+    };
     for (int t : arguments(program_)) {
       const Tensor& tensor = program_.tensors[t];
       const bool is_output = tensor.role == Role::kOutput;
-      parameters.push_back(
-          is_output ? concat("%m", t, ": ", memory_type(tensor), " {")
-                    : concat("%t", t, ": ", type_of(tensor), " {bufferization.writable = false, "));
-      parameters.back() += concat("loopwright.tensor = \"", tensor.name, "\"}");
+      add(concat(is_output ? "m" : "t", t), type_of(tensor), is_output,
+          concat("loopwright.tensor = \"", tensor.name, "\""));
+    }
+    for (const Packing* packing : once) {
+      add(concat(prepacks ? "p" : "c", packing->copy), copy_type(*packing), prepacks,
+          concat("loopwright.packed = \"", program_.tensors[packing->tensor].name, "\""));
     }
     text_ = concat("func.func @", symbol_, "(", absl::StrJoin(parameters, ",\n    "), ") {\n");
-    for (int t : outputs(program_)) {
-      line(concat("%o", t, " = bufferization.to_tensor %m", t, " restrict writable : ",
-                  memory_type(program_.tensors[t])));
+  }
+
+  void open_memory(const std::string& name, const std::string& memory, const std::string& type) {
+    line(concat("%", name, " = bufferization.to_tensor %", memory, " restrict writable : ",
+                memory_of(type)));
+  }
+
+  void store(const std::string& name, const std::string& memory, const std::string& type) {
+    line(concat("bufferization.materialize_in_destination %", name, " in restrict writable %",
+                memory, " : (", type, ", ", memory_of(type), ") -> ()"));
+  }
+
+  void reshape(std::string_view operation, const std::string& result, const std::string& from,
+               const std::vector<int64_t>& whole, const std::vector<int64_t>& cut, Type type) {
+    const bool cuts = operation == "expand";
+    line(concat(result, " = tensor.", operation, "_shape ", from, " ", groups_text(whole, cut),
+                cuts ? concat(" output_shape [", absl::StrJoin(cut, ", "), "]") : "", " : ",
+                tensor_type(cuts ? whole : cut, type), " into ",
+                tensor_type(cuts ? cut : whole, type)));
+  }
+
+  // The copy %c<stage>, into %c<stage>_into.
+  void pack(const Packing& packing) {
+    const Tensor& tensor = program_.tensors[packing.tensor];
+    const std::string name = concat("%c", packing.copy);
+    std::string source = concat("%t", packing.tensor);
+    const int rank = static_cast<int>(packing.shape.size());
+    std::vector<int> order;                // by dimension of the source: of the copy
+    std::vector<int64_t> cut = tensor.shape;
+    if (packing.block > 0) {
+      cut[packing.dim] /= packing.block;
+      cut.insert(cut.begin() + packing.dim + 1, packing.block);
+      reshape("expand", name + "_from", source, tensor.shape, cut, tensor.type);
+      source = name + "_from";
+      for (int d = 0; d < rank - 1; ++d) order.push_back(d < packing.dim ? d + 1 : d);
+      order[packing.dim] = 0;
+      order.insert(order.begin() + packing.dim + 1, rank - 1);
+    } else {
+      for (int d = 0; d < rank; ++d) order.push_back(d);
     }
+    if (!packing.once) line(concat(name, "_into = tensor.empty() : ", copy_type(packing)));
+    copy(name, source, tensor_type(cut, tensor.type), axes_map(order.size(), order), name + "_into",
+         copy_type(packing), packing.shape.size(), tensor.type,
+         concat("loopwright.copy = \"", nest_.stages[packing.copy].name, "\""));
   }
 
   void line(const std::string& operation) { text_ += concat("  ", operation, "\n"); }
@@ -127,10 +209,16 @@ class FunctionPrinter {
 
   void copy(const std::string& result, const std::string& from, const std::string& into,
             const std::string& type, size_t rank, Type element, const std::string& mark) {
-    line(concat(result, " = linalg.generic {indexing_maps = [", identity_text(rank), ", ",
-                identity_text(rank), "], iterator_types = [", parallel(rank), "]}"));
-    line(concat("    ins(", from, " : ", type, ") outs(", into, " : ", type, ") attrs = {", mark,
-                "} {"));
+    copy(result, from, type, identity_text(rank), into, type, rank, element, mark);
+  }
+
+  void copy(const std::string& result, const std::string& from, const std::string& from_type,
+            const std::string& map, const std::string& into, const std::string& type, size_t rank,
+            Type element, const std::string& mark) {
+    line(concat(result, " = linalg.generic {indexing_maps = [", map, ", ", identity_text(rank),
+                "], iterator_types = [", parallel(rank), "]}"));
+    line(concat("    ins(", from, " : ", from_type, ") outs(", into, " : ", type, ") attrs = {",
+                mark, "} {"));
     const std::string_view word = mlir_type(element);
     line(concat("  ^bb0(%in: ", word, ", %out: ", word, "):"));
     // MLIR takes a copy out of its operation and makes loops over elements of it. Of its own sign a
@@ -146,6 +234,8 @@ class FunctionPrinter {
     const Operand& operand = operation.operands[number];
     const Tensor& tensor = program_.tensors[operand.tensor];
     std::string source = concat("%t", operand.tensor);
+    if (operand.copy >= 0) return concat("%c", operand.copy);
+    if (operand.in_blocks) return source + "_blocks";
     if (operand.shape == tensor.shape &&
         std::all_of(operand.low.begin(), operand.low.end(), [](int64_t n) { return n == 0; }))
       return source;
@@ -218,18 +308,30 @@ class FunctionPrinter {
       maps.push_back(axes_map(rank, operation.hidden_axes));
       block.push_back("%window: f32");
     }
-    const std::string result = operation.copies_out ? name + "_sums" : name;
-    const bool is_output = tensor.role == Role::kOutput;
-    std::string into = concat("%o", stage.tensor);
-    if (!is_output || operation.copies_out) {
-      into = name + "_empty";
-      line(concat(into, " = tensor.empty() : ", type_of(tensor)));
+    // What is computed has its dimensions cut where axes are; memory and other readers see it whole.
+    const bool is_cut = operation.shape != tensor.shape;
+    const std::string type = tensor_type(operation.shape, tensor.type);
+    const std::string made = is_cut ? name + "_blocks" : name;
+    const std::string result = operation.copies_out ? name + "_sums" : made;
+    std::string destination = concat("%o", stage.tensor);
+    if (tensor.role != Role::kOutput) {
+      destination = name + "_empty";
+      line(concat(destination, " = tensor.empty() : ", type));
+    } else if (is_cut) {
+      reshape("expand", destination + "_blocks", destination, tensor.shape, operation.shape,
+              tensor.type);
+      destination += "_blocks";
+    }
+    std::string into = destination;
+    if (operation.copies_out) {
+      into = name + "_temporary";
+      line(concat(into, " = tensor.empty() : ", type));
     }
     if (tensor.reduce != Reduce::kNone) {
       const std::string value =
           constant(name + "_identity", tensor.type, identity_float(tensor.reduce),
                    is_float(tensor.type) ? 0 : identity_int(tensor.reduce, tensor.type));
-      fill(name + "_init", into, type_of(tensor), tensor.shape.size(), tensor.type, value,
+      fill(name + "_init", into, type, operation.shape.size(), tensor.type, value,
            concat("loopwright.init = \"", stage.name, "\""));
       into = name + "_init";
     }
@@ -239,19 +341,16 @@ class FunctionPrinter {
                 "],\n      iterator_types = [", iterators(operation.axes), "]}"));
     if (!names.empty())
       line(concat("    ins(", absl::StrJoin(names, ", "), " : ", absl::StrJoin(types, ", "), ")"));
-    line(concat("    outs(", into, " : ", type_of(tensor), ") attrs = {loopwright.stage = \"",
-                stage.name, "\"} {"));
+    line(concat("    outs(", into, " : ", type, ") attrs = {loopwright.stage = \"", stage.name,
+                "\"} {"));
     line(concat("  ^bb0(", absl::StrJoin(block, ", "), "):"));
     text_ += body;
-    line(concat("} -> ", type_of(tensor)));
-    if (!operation.copies_out) return absl::OkStatus();
-    into = concat("%o", stage.tensor);
-    if (!is_output) {
-      into = name + "_stored";
-      line(concat(into, " = tensor.empty() : ", type_of(tensor)));
+    line(concat("} -> ", type));
+    if (operation.copies_out) {
+      copy(made, result, destination, type, operation.shape.size(), tensor.type,
+           concat("loopwright.store = \"", stage.name, "\""));
     }
-    copy(name, result, into, type_of(tensor), tensor.shape.size(), tensor.type,
-         concat("loopwright.store = \"", stage.name, "\""));
+    if (is_cut) reshape("collapse", name, made, tensor.shape, operation.shape, tensor.type);
     return absl::OkStatus();
   }
 
@@ -265,6 +364,31 @@ class FunctionPrinter {
 
 std::string margin_name(const Nest& nest, const Operation& operation, int operand) {
   return concat(nest.stages[operation.stage].name, ".", operand);
+}
+
+std::vector<const Packing*> packings_read(const Operation& operation) {
+  std::vector<const Packing*> read;
+  for (const Packing& packing : operation.packings) {
+    const auto is_it = [&](const Operand& operand) { return operand.copy == packing.copy; };
+    if (std::any_of(operation.operands.begin(), operation.operands.end(), is_it))
+      read.push_back(&packing);
+  }
+  return read;
+}
+
+std::vector<const Packing*> made_once(const std::vector<Operation>& operations) {
+  std::vector<const Packing*> once;
+  for (const Operation& operation : operations) {
+    for (const Packing* packing : packings_read(operation)) {
+      if (packing->once) once.push_back(packing);
+    }
+  }
+  return once;
+}
+
+std::string linalg_prepack(const Nest& nest, const std::vector<Operation>& operations,
+                           const std::string& symbol) {
+  return FunctionPrinter(nest, symbol).print_prepack(operations);
 }
 
 absl::StatusOr<std::string> linalg_function(const Nest& nest,

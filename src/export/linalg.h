@@ -7,8 +7,9 @@
 // copies its results to where they belong. Where indices leave a tensor, what is read is made
 // first: its margins are filled, loopwright.margin = "NAME.OPERAND.N", and its inside copied,
 // loopwright.inside = "NAME.OPERAND".
-// Arguments are inputs, then outputs, which are written in place; copies that a schedule makes of
-// inputs are none of it.
+// The copy of an operand, in a layout of its own, is loopwright.copy = "NAME".
+// Arguments are inputs, then outputs, which are written in place, then copies that are made once,
+// by another function of the same arguments.
 #pragma once
 
 #include <string>
@@ -18,6 +19,15 @@
 #include "src/export/operation.h"
 
 namespace lw {
+
+// The copies that the operation reads; of those of all, which are made once. They live as long as
+// the operations do.
+std::vector<const Packing*> packings_read(const Operation& operation);
+std::vector<const Packing*> made_once(const std::vector<Operation>& operations);
+
+// One func.func named `symbol` that makes what is made once.
+std::string linalg_prepack(const Nest& nest, const std::vector<Operation>& operations,
+                           const std::string& symbol);
 
 // One func.func named `symbol`. `operations`: of all stages that are computed, in order.
 // kFailedPrecondition: "NAME: why" a body cannot be printed.

@@ -29,11 +29,15 @@ std::string symbol_of(std::string_view name) {
   return symbol;
 }
 
+std::string prepack_symbol(const MlirFunction& function) { return function.symbol + "_prepack"; }
+
 // The worse of two, with its reason.
 Fidelity worse(const Fidelity& a, const Fidelity& b) { return b.grade > a.grade ? b : a; }
 
-Fidelity stage_copies(const Step&, const StageFidelity&) {
-  return {Grade::kLost, "operands are read where they lie, not packed"};
+Fidelity judge_copy(const Step& step, const StageFidelity& stage) {
+  const auto known = stage.copies.find(step.names[1]);
+  if (known != stage.copies.end()) return known->second;
+  return {Grade::kLost, "what it is for is read where it lies"};
 }
 
 using Judge = Fidelity (*)(const Step& step, const StageFidelity& stage);
@@ -54,7 +58,7 @@ const std::map<std::string_view, Judge>& judges() {
       {"reverse_inline", [](const Step&, const StageFidelity& of) { return of.place; }},
       {"compute_at", [](const Step&, const StageFidelity& of) { return of.place; }},
       {"compute_with", [](const Step&, const StageFidelity& of) { return of.place; }},
-      {"stage", stage_copies},
+      {"stage", judge_copy},
       {"prefetch",
        [](const Step&, const StageFidelity&) {
          return Fidelity{Grade::kLost, "nothing is fetched ahead"};
@@ -84,6 +88,19 @@ bool decides_nothing(const Step& step) {
   return false;
 }
 
+// Of the copy itself, as its reader has it.
+Fidelity copy_fidelity(const Nest& nest, int copy, const Script& script) {
+  for (const Stage& reader : nest.stages) {
+    for (const Stage::Copy& served : reader.copies) {
+      const auto of = script.stages.find(reader.name);
+      if (served.stage != copy || of == script.stages.end()) continue;
+      const auto known = of->second.copies.find(nest.program->tensors[served.tensor].name);
+      if (known != of->second.copies.end()) return known->second;
+    }
+  }
+  return {Grade::kLost, "of a copy that is not made"};
+}
+
 std::vector<StepFidelity> fidelity_of(const Nest& nest, const Trace& trace, const Script& script) {
   std::vector<StepFidelity> all;
   for (const Step& step : trace) {
@@ -95,7 +112,8 @@ std::vector<StepFidelity> fidelity_of(const Nest& nest, const Trace& trace, cons
     if (decides_nothing(step)) {
       fidelity = {};
     } else if (stage >= 0 && nest.stages[stage].copy_of >= 0) {
-      fidelity = {Grade::kLost, "of a copy that is not made"};
+      fidelity = worse({Grade::kApproximate, "copies are made row by row, in their order"},
+                       copy_fidelity(nest, stage, script));
     } else if (judge != judges().end()) {
       fidelity = judge->second(step, known == script.stages.end() ? StageFidelity() : known->second);
     }
@@ -143,6 +161,15 @@ MlirFunction mlir_function(const Nest& nest, const Trace& trace, std::string_vie
   const Script script = transform_script(nest, operations, function.symbol);
   function.payload = *payload;
   function.script = script.text;
+  for (const Packing* packing : made_once(operations)) {
+    const Tensor& tensor = nest.program->tensors[packing->tensor];
+    function.packed.push_back({tensor.name, tensor.type, packing->shape});
+  }
+  if (!function.packed.empty()) {
+    const std::string symbol = prepack_symbol(function);
+    function.payload += linalg_prepack(nest, operations, symbol);
+    function.script += prepack_script(nest, operations, symbol);
+  }
   function.steps = fidelity_of(nest, trace, script);
   return function;
 }
@@ -158,7 +185,13 @@ nlohmann::ordered_json mlir_report(const MlirFunction& function) {
   using Json = nlohmann::ordered_json;
   Json report = {{"schema", kMlirSchema}, {"mlir", kMlirVersion}, {"function", function.symbol}};
   if (!function.refused.empty()) report["refused"] = function.refused;
-  Json coverage = Json::object(), steps = Json::array();
+  Json coverage = Json::object(), steps = Json::array(), packed = Json::array();
+  for (const PackedArgument& argument : function.packed) {
+    packed.push_back({{"tensor", argument.tensor},
+                      {"type", type_name(argument.type)},
+                      {"shape", argument.shape}});
+  }
+  report["packed"] = std::move(packed);
   for (const char* word : kGradeWords) coverage[word] = 0;
   for (const StepFidelity& step : function.steps) {
     const char* word = kGradeWords[static_cast<int>(step.fidelity.grade)];
@@ -190,18 +223,21 @@ std::string schedule_module(const std::vector<MlirFunction>& functions) {
   text += "transform.named_sequence @__transform_main(%root: !transform.any_op "
           "{transform.readonly}) {\n";
   int next = 0;
-  for (const MlirFunction& function : functions) {
+  const auto apply = [&](const std::string& symbol) {
     const std::string handle = concat("%f", next++);
     text += concat("  ", handle, " = transform.structured.match ops{[\"func.func\"]} "
-                   "attributes{sym_name = \"", function.symbol,
+                   "attributes{sym_name = \"", symbol,
                    "\"} in %root : (!transform.any_op) -> !transform.any_op\n");
     for (const std::string& sequence :
-         {function.symbol + "_schedule", std::string("loopwright_peel"),
-          std::string("loopwright_vectorize"), function.symbol + "_unroll",
-          std::string("loopwright_hoist")}) {
+         {symbol + "_schedule", std::string("loopwright_peel"),
+          std::string("loopwright_vectorize"), symbol + "_unroll", std::string("loopwright_hoist")}) {
       text += concat("  transform.include @", sequence, " failures(propagate) (", handle,
                      ") : (!transform.any_op) -> ()\n");
     }
+  };
+  for (const MlirFunction& function : functions) {
+    apply(function.symbol);
+    if (!function.packed.empty()) apply(prepack_symbol(function));
   }
   return text + "  transform.yield\n}\n}\n";
 }

@@ -15,34 +15,65 @@ absl::Status refuse(const Stage& stage, std::string_view why) {
   return absl::FailedPreconditionError(concat(stage.name, ": ", why));
 }
 
+// Cuts the stage's axes: the values of these over the operation's.
+std::vector<Expr> cut_axes(const Nest& nest, const Stage& stage, Operation* operation) {
+  const std::vector<int64_t> blocks = axis_blocks(nest, operation->stage);
+  std::vector<Expr> values;
+  for (size_t a = 0; a < stage.axes.size(); ++a) {
+    NestAxis axis = stage.axes[a];
+    const int outer = static_cast<int>(operation->axes.size());
+    const bool cut = blocks[a] > 1;
+    operation->cuts.push_back({outer, outer + cut, blocks[a]});
+    values.push_back(make_axis(outer));
+    if (cut) {
+      operation->axes.push_back({axis.name, axis.extent / blocks[a], axis.reduction});
+      axis.extent = blocks[a];
+      values.back() = make_binary(
+          ExprOp::kAdd,
+          make_binary(ExprOp::kMul, values.back(), make_int(Type::kI64, blocks[a])),
+          make_axis(outer + 1));
+    }
+    operation->axes.push_back(std::move(axis));
+  }
+  return values;
+}
+
 // The axes, and the value over them instead of the tensor's.
 absl::Status put_on_axes(const Nest& nest, const Stage& stage, Operation* operation) {
   const Tensor& tensor = nest.program->tensors[stage.tensor];
-  operation->axes = stage.axes;
   operation->value = effective_body(nest, operation->stage);
-  for (size_t d = 0; d < tensor.axes.size(); ++d)
-    operation->result_axes.push_back(static_cast<int>(d));
-  if (stage.factored_axis >= 0) {
+  std::vector<int> own_axes;               // the stage's, by dimension
+  for (size_t d = 0; d < tensor.axes.size(); ++d) own_axes.push_back(static_cast<int>(d));
+  if (!stage.axis_value.empty()) {
+    if (has_fused_axes(stage)) return refuse(stage, "whole axes of it were fused");
+    for (size_t d = 0; d < tensor.axes.size(); ++d) {
+      const Expr& at = stage.axis_value[d];
+      if (at->op != ExprOp::kAxis) return refuse(stage, "an axis of it was cut into phases");
+      own_axes[d] = at->index;
+    }
+    operation->value = substitute(operation->value, stage.axis_value);
+  }
+  std::vector<Expr> values = cut_axes(nest, stage, operation);
+  if (stage.factored_axis >= 0) {          // whose axes are never cut
     NestAxis& whole = operation->axes[stage.factored_axis];
     const int64_t tile = stage.factored_tile;
     if (whole.extent % tile != 0)
       return refuse(stage, "its partial sums are not of equally many terms");
-    std::vector<Expr> values(operation->axes.size());
     values[stage.factored_axis] = make_binary(
         ExprOp::kAdd,
         make_binary(ExprOp::kMul, make_axis(0), make_int(Type::kI64, tile)),
         make_axis(stage.factored_axis));
-    operation->value = substitute(operation->value, values);
     whole.extent = tile;
   }
-  if (stage.axis_value.empty()) return absl::OkStatus();
-  if (has_fused_axes(stage)) return refuse(stage, "whole axes of it were fused");
+  operation->value = substitute(operation->value, values);
   for (size_t d = 0; d < tensor.axes.size(); ++d) {
-    const Expr& at = stage.axis_value[d];
-    if (at->op != ExprOp::kAxis) return refuse(stage, "an axis of it was cut into phases");
-    operation->result_axes[d] = at->index;
+    const CutAxis& cut = operation->cuts[own_axes[d]];
+    operation->result_axes.push_back(cut.outer);
+    operation->shape.push_back(tensor.shape[d] / cut.block);
+    if (cut.block == 1) continue;
+    operation->result_axes.push_back(cut.inner);
+    operation->shape.push_back(cut.block);
   }
-  operation->value = substitute(operation->value, stage.axis_value);
   return absl::OkStatus();
 }
 
@@ -94,11 +125,88 @@ class Finder {
     const Tensor& tensor = nest_.program->tensors[read.index];
     if (!is_linear(*operation_, tensor, read, &operand)) return false;
     if (has_margin(operand)) operand.fill = fill;
+    if (!take_copy(&operand)) take_blocks(&operand);
     std::vector<Operand>& all = operation_->operands;
     const auto known = std::find(all.begin(), all.end(), operand);
     operation_->operand_of[&node] = static_cast<int>(known - all.begin());
     if (known == all.end()) all.push_back(std::move(operand));
     return true;
+  }
+
+  // Reads the copy that the schedule makes for it, if there is one.
+  bool take_copy(Operand* operand) {
+    for (Packing& packing : operation_->packings) {
+      if (packing.tensor != operand->tensor || !is_made(packing)) continue;
+      const bool in_rows = packing.block == 0;
+      if (in_rows && has_margin(*operand)) {
+        packing.fidelity = {Grade::kApproximate, "all of it is copied with its margins"};
+        return false;
+      }
+      if (in_rows && nest_.stages[packing.copy].place == Place::kAt) {
+        packing.fidelity = {Grade::kLost, "what an iteration reads is read where it lies"};
+        return false;
+      }
+      if (!is_whole(*operand)) {
+        packing.fidelity = {Grade::kLost, "it is not all that is read"};
+        return false;
+      }
+      operand->copy = packing.copy;
+      if (in_rows) return true;
+      const CutAxis& cut = operation_->cuts[packing.axis];
+      operand->factors.erase(operand->factors.begin() + packing.dim);
+      operand->factors.insert(operand->factors.begin(), alone(cut.outer));
+      operand->factors.push_back(alone(cut.inner));
+      operand->shape = packing.shape;
+      return true;
+    }
+    return false;
+  }
+
+  // Reads a result as its operation makes it, its dimensions cut, where this one's are cut alike.
+  void take_blocks(Operand* operand) {
+    const int source = stage_of_tensor(nest_, operand->tensor);
+    if (source < 0 || !is_whole(*operand)) return;
+    const std::vector<int64_t> blocks = axis_blocks(nest_, source);
+    if (blocks.size() < operand->shape.size()) return;  // its axes were fused
+    std::vector<std::vector<int64_t>> factors;
+    std::vector<int64_t> shape;
+    for (size_t d = 0; d < operand->shape.size(); ++d) {
+      factors.push_back(operand->factors[d]);
+      shape.push_back(operand->shape[d] / blocks[d]);
+      if (blocks[d] == 1) continue;
+      const CutAxis* cut = cut_of(operand->factors[d], blocks[d]);
+      if (cut == nullptr) return;
+      factors.back() = alone(cut->outer);
+      factors.push_back(alone(cut->inner));
+      shape.push_back(blocks[d]);
+    }
+    if (shape.size() == operand->shape.size()) return;
+    operand->in_blocks = true;
+    operand->factors = std::move(factors);
+    operand->shape = std::move(shape);
+  }
+
+  static bool is_whole(const Operand& operand) {
+    const auto is_none = [](int64_t elements) { return elements == 0; };
+    return std::all_of(operand.low.begin(), operand.low.end(), is_none) &&
+           std::all_of(operand.high.begin(), operand.high.end(), is_none);
+  }
+
+  std::vector<int64_t> alone(int axis) const {
+    std::vector<int64_t> factors(operation_->axes.size());
+    factors[axis] = 1;
+    return factors;
+  }
+
+  // The axis cut into such blocks that alone is the index; null: none is.
+  const CutAxis* cut_of(const std::vector<int64_t>& index, int64_t block) const {
+    for (const CutAxis& cut : operation_->cuts) {
+      if (cut.block != block) continue;
+      std::vector<int64_t> factors = alone(cut.inner);
+      factors[cut.outer] = block;
+      if (factors == index) return &cut;
+    }
+    return nullptr;
   }
 
   const Nest& nest_;
@@ -159,13 +267,15 @@ Slab inside_slab(const Operand& operand) {
 bool Operand::operator==(const Operand& other) const {
   const bool same_fill = fill == nullptr ? other.fill == nullptr
                                          : other.fill != nullptr && same(fill, other.fill);
-  return same_fill && tensor == other.tensor && factors == other.factors && low == other.low &&
+  return same_fill && tensor == other.tensor && copy == other.copy &&
+         in_blocks == other.in_blocks && factors == other.factors && low == other.low &&
          high == other.high;
 }
 
 absl::StatusOr<Operation> make_operation(const Nest& nest, int stage) {
   Operation operation;
   operation.stage = stage;
+  operation.packings = packings_of(nest, stage);
   RETURN_IF_ERROR(put_on_axes(nest, nest.stages[stage], &operation));
   Finder(nest, &operation).find(operation.value);
   find_hidden_axes(&operation);

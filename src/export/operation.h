@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "schedules/nest.h"
+#include "src/export/packing.h"
 #include "src/expr/expr.h"
 
 namespace lw {
@@ -16,6 +17,8 @@ namespace lw {
 // operation's first index is and to end at its last: elements are added, with `fill`, or cut off.
 struct Operand {
   int tensor;                              // of Nest::program
+  int copy = -1;                           // of Nest::stages, read instead: its dimensions; -1: none
+  bool in_blocks = false;                  // the dimensions are those of Operation::shape
   std::vector<std::vector<int64_t>> factors;  // of each dimension, by axis; none is negative
   std::vector<int64_t> low, high;          // elements added before and after; below 0: cut off
   Expr fill;                               // a constant; null: nothing is added, or nobody sees it
@@ -34,11 +37,21 @@ struct Slab {
 std::vector<Slab> margin_slabs(const Operand& operand);
 Slab inside_slab(const Operand& operand);
 
+// An axis of a stage as two of the operation's: over blocks, and over the points of each. Whole, it
+// is both of them, and the blocks are points.
+struct CutAxis {
+  int outer, inner;
+  int64_t block;
+};
+
 struct Operation {
   int stage;                               // of Nest::stages
-  std::vector<NestAxis> axes;              // the stage's; of partial sums, the reduction's own part
+  std::vector<CutAxis> cuts;               // by axis of the stage
+  std::vector<NestAxis> axes;              // the stage's, cut; of partial sums, the reduction's own part
   Expr value;                              // over these axes
+  std::vector<int64_t> shape;              // of the result: the tensor's, cut where axes are
   std::vector<int> result_axes;            // by dimension of the result
+  std::vector<Packing> packings;           // of what it reads
   std::vector<Operand> operands;
   // Which of them a kRead or kPad node of `value` is. What is not here is gathered: its indices are
   // computed at each point, and its tensor is read wherever they lead.
@@ -50,7 +63,7 @@ struct Operation {
   bool copies_out = false;
 };
 
-// kFailedPrecondition: "why" it cannot be one.
+// kFailedPrecondition: "NAME: why" it cannot be one.
 absl::StatusOr<Operation> make_operation(const Nest& nest, int stage);
 
 }  // namespace lw

@@ -40,19 +40,27 @@ class Extents {
 };
 
 struct FlatLoop {
-  int axis;
+  int axis;                                // of the operation
   int64_t tile;
   bool reduction, in_tile;
 };
 
-std::vector<FlatLoop> flat_loops(const Stage& stage) {
+std::vector<FlatLoop> flat_loops(const Stage& stage, const Operation& operation) {
   std::vector<FlatLoop> flat;
   const int begin = tile_begin(stage);
   for (int l = 0; l < static_cast<int>(stage.loops.size()); ++l) {
     for (const LoopPart& part : stage.loops[l].parts) {
+      const bool in_tile = l >= begin;
       // What was factored is an axis of its own, one partial sum an iteration.
-      if (is_factored(stage, part)) flat.push_back({0, 1, false, l >= begin});
-      else flat.push_back({part.axis, part.tile, stage.axes[part.axis].reduction, l >= begin});
+      if (is_factored(stage, part)) {
+        flat.push_back({0, 1, false, in_tile});
+        continue;
+      }
+      // Of an axis that is cut a loop runs over whole blocks, then over the points of each.
+      const CutAxis& cut = operation.cuts[part.axis];
+      const bool reduction = stage.axes[part.axis].reduction;
+      flat.push_back({cut.outer, std::max<int64_t>(1, part.tile / cut.block), reduction, in_tile});
+      if (part.tile < cut.block) flat.push_back({cut.inner, part.tile, reduction, in_tile});
     }
   }
   return flat;
@@ -81,7 +89,7 @@ Tiling tiling_of(const Nest& nest, const Operation& operation) {
   const Stage& stage = nest.stages[operation.stage];
   Tiling tiling;
   Extents extents(operation.axes);
-  const std::vector<FlatLoop> loops = flat_loops(stage);
+  const std::vector<FlatLoop> loops = flat_loops(stage, operation);
   if (!stage.loops.empty() && stage.loops.back().kind == LoopKind::kVector)
     tiling.lanes = loops.back().axis;
   bool reduces = false;

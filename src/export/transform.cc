@@ -34,6 +34,9 @@ class ScriptPrinter {
       judge(operations_[n], &script_.stages[stage.name]);
       for (int operand = 0; operand < static_cast<int>(operations_[n].operands.size()); ++operand)
         add_margin(operations_[n], operand);
+      for (const Packing* packing : packings_read(operations_[n])) {
+        if (!packing->once) add_copy(*packing);
+      }
     }
     for (int n = 0; n < static_cast<int>(operations_.size()); ++n) {
       if (done[n]) continue;
@@ -41,18 +44,28 @@ class ScriptPrinter {
       for (int epilogue : chain.epilogues) done[epilogue] = true;
       add_chain(chain);
     }
-    const std::string sequence = "transform.named_sequence @";
-    const std::string argument = concat("(%f: ", kAny, " {transform.readonly}) {\n");
-    script_.text = concat(sequence, symbol, "_schedule", argument, text_,
-                          "  transform.yield\n}\n");
-    text_.clear();
-    for (size_t n = 0; n < unrolls_.size(); ++n) add_unroll(n + 1, unrolls_[n]);
-    script_.text += concat(sequence, symbol, "_unroll", argument, text_, "  transform.yield\n}\n");
+    script_.text = sequences(symbol);
     return std::move(script_);
+  }
+
+  std::string print_prepack(const std::string& symbol) {
+    for (const Packing* packing : made_once(operations_)) add_copy(*packing);
+    return sequences(symbol);
   }
 
  private:
   using Handles = std::vector<std::string>;
+
+  // What was printed, and what unrolls its loops.
+  std::string sequences(const std::string& symbol) {
+    const std::string sequence = "transform.named_sequence @";
+    const std::string argument = concat("(%f: ", kAny, " {transform.readonly}) {\n");
+    const std::string end = "  transform.yield\n}\n";
+    std::string all = concat(sequence, symbol, "_schedule", argument, text_, end);
+    text_.clear();
+    for (size_t n = 0; n < unrolls_.size(); ++n) add_unroll(n + 1, unrolls_[n]);
+    return all + concat(sequence, symbol, "_unroll", argument, text_, end);
+  }
 
   const Stage& stage_of(const Operation& operation) const { return nest_.stages[operation.stage]; }
 
@@ -142,6 +155,11 @@ class ScriptPrinter {
                 plain_tiling(inside_slab(operand).shape));
   }
 
+  void add_copy(const Packing& packing) {
+    tile_inside(match("copy", nest_.stages[packing.copy].name), packing.shape.size(),
+                plain_tiling(packing.shape));
+  }
+
   // Whether the tensor has that one reader, and no caller wants it.
   bool is_private(int tensor, int reader) const {
     if (nest_.program->tensors[tensor].role == Role::kOutput) return false;
@@ -216,8 +234,9 @@ class ScriptPrinter {
     for (const std::vector<TileLoop>& run : tiling.shared)
       mark_partial(run, tile(root, host.axes.size(), run));
     tile_inside(root, host.axes.size(), tiling, !host.gathers);
-    const std::vector<int64_t>& shape = nest_.program->tensors[stage.tensor].shape;
-    if (reduces(host)) tile_inside(match("init", stage.name), shape.size(), plain_tiling(shape));
+    if (reduces(host)) {
+      tile_inside(match("init", stage.name), host.shape.size(), plain_tiling(host.shape));
+    }
   }
 
   // What finishes the results last is tiled; what comes before is put into its loops, nearest first.
@@ -257,6 +276,14 @@ class ScriptPrinter {
     const auto is_parallel = [](const Loop& loop) { return loop.kind == LoopKind::kParallel; };
     if (nest_.threads > 1 && std::any_of(stage.loops.begin(), stage.loops.end(), is_parallel))
       fidelity->parallel = {Grade::kLost, "its loops run on one thread"};
+    const std::vector<const Packing*> read = packings_read(operation);
+    for (const Packing& packing : operation.packings) {
+      Fidelity& copy = fidelity->copies[nest_.program->tensors[packing.tensor].name];
+      copy = packing.fidelity;
+      if (is_made(packing) && std::find(read.begin(), read.end(), &packing) == read.end() &&
+          copy.grade == Grade::kExact)
+        copy = {Grade::kLost, "it is read at computed indices, where it lies"};
+    }
     if (stage.place == Place::kAt)
       fidelity->place = {Grade::kLost, "it is computed whole, before its readers"};
   }
@@ -287,6 +314,11 @@ class ScriptPrinter {
 };
 
 }  // namespace
+
+std::string prepack_script(const Nest& nest, const std::vector<Operation>& operations,
+                           const std::string& symbol) {
+  return ScriptPrinter(nest, operations).print_prepack(symbol);
+}
 
 Script transform_script(const Nest& nest, const std::vector<Operation>& operations,
                         const std::string& symbol) {

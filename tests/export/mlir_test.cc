@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -96,6 +98,9 @@ void call(void* function, const std::vector<void*>& p) {
     case 6:
       return reinterpret_cast<void (*)(P, P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4],
                                                                    p[5]);
+    case 7:
+      return reinterpret_cast<void (*)(P, P, P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4],
+                                                                      p[5], p[6]);
     default: FAIL() << p.size() << " arguments";
   }
 }
@@ -124,8 +129,19 @@ void expect_values(const Case& one, void* library, Rng& rng) {
   std::vector<Data> buffers = in;
   for (const Data& data : *want)           // a poison: NaN in every float type
     buffers.push_back({std::vector<std::byte>(data.bytes.size(), std::byte{0xff})});
+  for (const PackedArgument& packed : one.function.packed) {
+    const int64_t elements = std::accumulate(packed.shape.begin(), packed.shape.end(), int64_t{1},
+                                             std::multiplies<>());
+    buffers.push_back({std::vector<std::byte>(static_cast<size_t>(elements * size_of(packed.type)),
+                                              std::byte{0xff})});
+  }
   std::vector<void*> pointers;
   for (Data& data : buffers) pointers.push_back(data.bytes.data());
+  if (!one.function.packed.empty()) {
+    void* prepack = dlsym(library, (one.function.symbol + "_prepack").c_str());
+    ASSERT_NE(prepack, nullptr) << one.function.symbol;
+    call(prepack, pointers);
+  }
   call(function, pointers);
   const std::vector<int> out = outputs(program);
   for (size_t n = 0; n < out.size(); ++n) {
@@ -252,6 +268,42 @@ TEST(Mlir, SaysWhatItKeeps) {
   EXPECT_EQ(classes.at("register_tile(C, k, i, j; 2, 8, 32, 0, 1, 0)"), "approximate");
   EXPECT_EQ(classes.at("prefetch(C, A; 4)"), "lost");
   EXPECT_EQ(classes.at("parallel(C, i.0; 1)"), "lost");
+}
+
+TEST(Mlir, PacksPanels) {
+  const auto packed_class = [](const Case& one) {
+    for (const auto& [step, word] : classes_of(one.function)) {
+      if (step.starts_with("stage(")) return word;
+    }
+    return std::string("none");
+  };
+  // Of weights: once, in memory of the caller's. The panels' columns are the epilogue's, too.
+  const Case weights = case_of({"dense_relu", "M=37", "N=96", "K=24"},
+                               "reverse_inline(D, C)\n"
+                               "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n"
+                               "stage(C, B; 0, 1, 32)\n");
+  EXPECT_EQ(packed_class(weights), "exact");
+  ASSERT_EQ(weights.function.packed.size(), 1u);
+  EXPECT_EQ(weights.function.packed[0].tensor, "B");
+  EXPECT_EQ(weights.function.packed[0].shape, (std::vector<int64_t>{3, 24, 32}));
+  // Of what is not const: in each call.
+  const Case columns = case_of({"matmul", "M=10", "N=64", "K=12"},
+                               "register_tile(C, k, i, j; 2, 4, 32, 0, 0, 0)\n"
+                               "stage(C, B; 0, 1, 32)\n");
+  EXPECT_EQ(packed_class(columns), "exact");
+  EXPECT_TRUE(columns.function.packed.empty());
+  // Rows of the left operand, which lie across the blocks; at a loop it is all copied before.
+  const Case rows = case_of({"matmul", "M=32", "N=40", "K=12"},
+                      "register_tile(C, k, i, j; 2, 4, 32, 0, 0, 0)\nstage(C, A; 1, 0, 4)\n");
+  EXPECT_EQ(packed_class(rows), "approximate");
+  const Case uneven = case_of({"dense_relu", "M=37", "N=100", "K=24"},
+                              "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n"
+                              "stage(C, B; 0, 1, 32)\n");
+  EXPECT_EQ(packed_class(uneven), "lost");
+  if (!has_mlir()) GTEST_SKIP() << kNoMlir;
+  Rng rng(1);
+  expect_all({weights, rows}, rng);
+  expect_all({columns}, rng);
 }
 
 TEST(Mlir, RefusesWhatItCannotSay) {

@@ -1,0 +1,95 @@
+#include "src/export/packing.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "schedules/access.h"
+#include "src/expr/expr.h"
+
+namespace lw {
+namespace {
+
+// Whether every loop over the axis runs over whole blocks, or inside of one.
+bool cuts_at_blocks(const Stage& stage, int axis, int64_t block) {
+  int64_t range = stage.axes[axis].extent;
+  if (range % block != 0) return false;
+  for (const Loop& loop : stage.loops) {
+    for (const LoopPart& part : loop.parts) {
+      if (part.axis != axis) continue;
+      const int64_t larger = std::max(part.tile, block);
+      if (range > block && larger % std::min(part.tile, block) != 0) return false;
+      range = part.tile;
+    }
+  }
+  return true;
+}
+
+// Why a copy in blocks is not made; "": it is.
+std::string why_not(const Nest& nest, int reader, const Stage& copy, int axis) {
+  const Stage& stage = nest.stages[reader];
+  const int64_t extent = nest.program->tensors[copy.copy_of].shape[copy.block_dim];
+  if (copy.group > 0) return "groups for dot products are not made";
+  if (copy.wide) return "16-bit floats are widened where they are read";
+  if (axis < 0) return "its blocks are not along one axis";
+  if (extent % copy.block != 0) return "its last block is less than the others";
+  const bool runs_whole = stage.axes[axis].extent == extent && stage.axis_value.empty() &&
+                          stage.factored_axis < 0;
+  if (!runs_whole || !cuts_at_blocks(stage, axis, copy.block)) return "loops cut across its blocks";
+  return "";
+}
+
+// What is known without its reader's other copies.
+Packing packing_of(const Nest& nest, int reader, const Stage::Copy& served) {
+  const Stage& copy = nest.stages[served.stage];
+  const Tensor& tensor = nest.program->tensors[served.tensor];
+  Packing packing{served.stage, served.tensor};
+  packing.once = copy.place == Place::kPrepack && tensor.role == Role::kInput;
+  packing.shape = tensor.shape;
+  if (copy.block == 0) return packing;
+  packing.dim = copy.block_dim;
+  packing.block = copy.block;
+  packing.axis = index_axis(nest, reader, served.tensor, packing.dim);
+  if (copy.place == Place::kAt)
+    packing.fidelity = {Grade::kApproximate, "all of it is copied, before the loops"};
+  if (const std::string why = why_not(nest, reader, copy, packing.axis); !why.empty())
+    packing.fidelity = {Grade::kLost, why};
+  packing.shape.erase(packing.shape.begin() + packing.dim);
+  packing.shape.insert(packing.shape.begin(), tensor.shape[packing.dim] / packing.block);
+  packing.shape.push_back(packing.block);
+  return packing;
+}
+
+}  // namespace
+
+std::vector<Packing> packings_of(const Nest& nest, int stage) {
+  std::vector<Packing> packings;
+  std::vector<int64_t> blocks(nest.stages[stage].axes.size(), 1);
+  for (const Stage::Copy& served : nest.stages[stage].copies) {
+    Packing packing = packing_of(nest, stage, served);
+    if (packing.block > 0 && is_made(packing)) {
+      int64_t& block = blocks[packing.axis];
+      if (block > 1 && block != packing.block)
+        packing.fidelity = {Grade::kLost, "another copy has other blocks"};
+      else block = packing.block;
+    }
+    packings.push_back(std::move(packing));
+  }
+  return packings;
+}
+
+std::vector<int64_t> axis_blocks(const Nest& nest, int stage) {
+  const Stage& s = nest.stages[stage];
+  if (s.place == Place::kEpilogue) {
+    std::vector<int64_t> blocks = axis_blocks(nest, s.host);
+    blocks.resize(s.axes.size(), 1);       // the host's reductions come last
+    return blocks;
+  }
+  std::vector<int64_t> blocks(s.axes.size(), 1);
+  for (const Packing& packing : packings_of(nest, stage)) {
+    if (packing.block > 0 && is_made(packing)) blocks[packing.axis] = packing.block;
+  }
+  return blocks;
+}
+
+}  // namespace lw

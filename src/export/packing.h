@@ -1,0 +1,37 @@
+// Copies of operands in the layout that a schedule gives them (packed panels), as tensors of their
+// own: whole, made before what reads them, or once before all calls where the operand is const.
+//
+// A copy in blocks holds [position / block][other dimensions][position % block]. For a reader to
+// find it by multiples of axes, the axis that runs along these positions is cut in two: over blocks,
+// and over the points of one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/nest.h"
+#include "src/export/fidelity.h"
+
+namespace lw {
+
+struct Packing {
+  int copy;                                // of Nest::stages
+  int tensor;                              // of Nest::program: what is copied
+  int dim = -1;                            // of it: cut into blocks; -1: row-major
+  int64_t block = 0;
+  int axis = -1;                           // of its reader: along the blocks; -1: none
+  std::vector<int64_t> shape;              // of the copy
+  bool once = false;                       // it is an argument, made by SYMBOL_prepack
+  Fidelity fidelity;                       // lost: it is not made
+};
+
+inline bool is_made(const Packing& packing) { return packing.fidelity.grade != Grade::kLost; }
+
+// Of each copy that the stage reads, in order.
+std::vector<Packing> packings_of(const Nest& nest, int stage);
+
+// Into blocks of how many points each axis of the stage is cut, by what is packed for it, or, where
+// it finishes the results of another, for that one; 1: it is not.
+std::vector<int64_t> axis_blocks(const Nest& nest, int stage);
+
+}  // namespace lw
