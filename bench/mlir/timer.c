@@ -1,7 +1,9 @@
-/* Times one operator's kernels beside each other: ours, and objects that stock MLIR made.
- *   timer INPUTS BYTES,BYTES,... WORKSPACE PACKED SYMBOL ours.so theirs.so [theirs.so ...]
- * All elements are f32, small whole numbers. Prints the medians in us, ours first, and the largest
- * relative difference between ours and the first of theirs. */
+/* Times one operator's kernels beside each other: ours, others that are called as ours are, and
+ * objects that stock MLIR made.
+ *   timer INPUTS BYTES,... WORKSPACE PACKED BYTES,... SYMBOL OURS ours.so ... theirs.so ...
+ * The second list is of what theirs make once, arguments behind the others ("": none); OURS
+ * libraries are called as ours are. All elements are f32, small whole numbers. Prints the medians in
+ * us, in order, and the largest relative difference between the first of ours and any other. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -10,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { kArguments = 8, kLibraries = 4, kRounds = 15 };
+enum { kArguments = 8, kFirst = 8, kLibraries = 6, kRounds = 15 };
 static const double kRoundUs = 20000;
 
 /* As an exported header has it. */
@@ -29,6 +31,10 @@ static void call(void* function, int count, void** p) {
     case 3: ((void (*)(P, P, P))function)(p[0], p[1], p[2]); return;
     case 4: ((void (*)(P, P, P, P))function)(p[0], p[1], p[2], p[3]); return;
     case 5: ((void (*)(P, P, P, P, P))function)(p[0], p[1], p[2], p[3], p[4]); return;
+    case 6: ((void (*)(P, P, P, P, P, P))function)(p[0], p[1], p[2], p[3], p[4], p[5]); return;
+    case 7:
+      ((void (*)(P, P, P, P, P, P, P))function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6]);
+      return;
     default: fprintf(stderr, "timer: %d arguments\n", count); exit(1);
   }
 }
@@ -56,14 +62,22 @@ static void* symbol(const char* library, const char* name) {
   return function;
 }
 
+/* What makes of constants what a library makes once. */
+static void* prepack_of(const char* library, const char* name) {
+  char prepack[256];
+  snprintf(prepack, sizeof prepack, "%s_prepack", name);
+  return symbol(library, prepack);
+}
+
 static int ascending(const void* a, const void* b) {
   const double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
 int main(int argc, char** argv) {
-  if (argc < 8) return 1;
-  const int inputs = atoi(argv[1]), libraries = argc - 6;
+  if (argc <= kFirst + 1) return 1;
+  const int inputs = atoi(argv[1]), libraries = argc - kFirst, ours = atoi(argv[7]);
+  const char* name = argv[6];
   int count = 0;
   size_t bytes[kArguments];
   void* p[kArguments];
@@ -75,17 +89,18 @@ int main(int argc, char** argv) {
       ((float*)p[count])[i] = (float)((int)((i * 7 + i / 5) % 5) - 2);
     ++count;
   }
+  int with_packed = count;
+  for (char* word = strtok(argv[5], ","); word != NULL && with_packed < kArguments;
+       word = strtok(NULL, ","))
+    p[with_packed++] = aligned(strtoull(word, NULL, 10));
   void* functions[kLibraries];
   if (libraries > kLibraries) return 1;
-  for (int n = 0; n < libraries; ++n) functions[n] = symbol(argv[6 + n], argv[5]);
+  for (int n = 0; n < libraries; ++n) functions[n] = symbol(argv[kFirst + n], name);
   const size_t packed = strtoull(argv[4], NULL, 10);
   context_t context = {NULL, NULL, 1, aligned(strtoull(argv[3], NULL, 10)),
                        packed > 0 ? aligned(packed) : NULL};
-  if (packed > 0) {
-    char name[256];
-    snprintf(name, sizeof name, "%s_prepack", argv[5]);
-    if (((ours_t)symbol(argv[6], name))(&context, p) != 0) return 1;
-  }
+  if (packed > 0 && ((ours_t)prepack_of(argv[kFirst], name))(&context, p) != 0) return 1;
+  if (with_packed > count) call(prepack_of(argv[kFirst + ours], name), with_packed, p);
   double us[kLibraries][kRounds];
   long calls[kLibraries];
   float* first = aligned(bytes[count - 1]);
@@ -96,8 +111,8 @@ int main(int argc, char** argv) {
       if (round < 0) calls[n] = 1;
       const double start = now_us();
       for (long c = 0; c < calls[n]; ++c) {
-        if (n == 0 && ((ours_t)functions[0])(&context, p) != 0) return 1;
-        if (n > 0) call(functions[n], count, p);
+        if (n < ours && ((ours_t)functions[n])(&context, p) != 0) return 1;
+        if (n >= ours) call(functions[n], with_packed, p);
       }
       const double each = (now_us() - start) / (double)calls[n];
       if (round >= 0) {
@@ -106,7 +121,7 @@ int main(int argc, char** argv) {
       }
       calls[n] = (long)fmax(1, fmin(1e6, kRoundUs / fmax(each, 1e-3)));
       if (n == 0) memcpy(first, out, bytes[count - 1]);
-      for (size_t i = 0; n == 1 && i < bytes[count - 1] / 4; ++i)
+      for (size_t i = 0; n > 0 && i < bytes[count - 1] / 4; ++i)
         difference = fmax(difference, fabs(out[i] - first[i]) / fmax(1, fabs(first[i])));
     }
   }
