@@ -27,11 +27,11 @@ else
   cp payload.mlir kernel.scheduled.mlir
 fi
 # 2. Memory: results are written into the arguments, temporaries are allocated once, small ones on
-# the stack.
+# the stack. What fetches ahead becomes part of the loops.
 mlir-opt-19 kernel.scheduled.mlir -o kernel.memory.mlir \
   --transform-preload-library=transform-library-paths=prelude.mlir \
   --transform-interpreter=entry-point=loopwright_bufferize \
-  --canonicalize --cse \
+  --inline --symbol-dce --canonicalize --cse \
   --buffer-hoisting --buffer-loop-hoisting \
   --promote-buffers-to-stack=max-alloc-size-in-bytes=16384 --buffer-deallocation-pipeline
 # 3. Loops, vectors and functions in LLVM's dialect; then LLVM.

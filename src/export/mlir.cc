@@ -10,6 +10,7 @@
 #include "schedules/targets/target.h"
 #include "src/base/check.h"
 #include "src/base/message.h"
+#include "src/export/ahead.h"
 #include "src/export/linalg.h"
 
 namespace lw {
@@ -40,6 +41,12 @@ Fidelity judge_copy(const Step& step, const StageFidelity& stage) {
   return {Grade::kLost, "what it is for is read where it lies"};
 }
 
+Fidelity judge_prefetch(const Step& step, const StageFidelity& stage) {
+  const auto known = stage.prefetches.find(step.names[1]);
+  if (known != stage.prefetches.end()) return known->second;
+  return {Grade::kLost, "nothing is fetched ahead of what is not tiled for itself"};
+}
+
 using Judge = Fidelity (*)(const Step& step, const StageFidelity& stage);
 
 // By kind of step; what is not here is exact.
@@ -59,10 +66,7 @@ const std::map<std::string_view, Judge>& judges() {
       {"compute_at", [](const Step&, const StageFidelity& of) { return of.place; }},
       {"compute_with", [](const Step&, const StageFidelity& of) { return of.place; }},
       {"stage", judge_copy},
-      {"prefetch",
-       [](const Step&, const StageFidelity&) {
-         return Fidelity{Grade::kLost, "nothing is fetched ahead"};
-       }},
+      {"prefetch", judge_prefetch},
       {"slide",
        [](const Step&, const StageFidelity&) {
          return Fidelity{Grade::kLost, "each vector is loaded"};
@@ -159,8 +163,9 @@ MlirFunction mlir_function(const Nest& nest, const Trace& trace, std::string_vie
   const absl::StatusOr<std::string> payload = linalg_function(nest, operations, function.symbol);
   if (!payload.ok()) return refuse(function, trace, std::string(payload.status().message()));
   const Script script = transform_script(nest, operations, function.symbol);
-  function.payload = *payload;
+  function.payload = *payload + script.functions;
   function.script = script.text;
+  function.fetches_ahead = !script.functions.empty();
   for (const Packing* packing : made_once(operations)) {
     const Tensor& tensor = nest.program->tensors[packing->tensor];
     function.packed.push_back({tensor.name, tensor.type, packing->shape});
@@ -207,6 +212,8 @@ nlohmann::ordered_json mlir_report(const MlirFunction& function) {
 
 std::string payload_module(const std::vector<MlirFunction>& functions) {
   std::string text = concat("module attributes {loopwright.schema = ", kMlirSchema, "} {\n");
+  const auto fetches = [](const MlirFunction& function) { return function.fetches_ahead; };
+  if (std::any_of(functions.begin(), functions.end(), fetches)) text += ahead_declaration();
   for (const MlirFunction& function : functions) text += function.payload;
   return text + "}\n";
 }

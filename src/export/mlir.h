@@ -37,6 +37,7 @@ struct MlirFunction {
   std::vector<StepFidelity> steps;          // one for each of the trace's
   std::string refused;                     // "NAME: why"; "": it was not, and there is:
   std::string payload, script;             // parts of the modules below
+  bool fetches_ahead = false;              // the payload calls what ahead.h declares
 };
 
 // `trace`: the one that made `nest`, for the report.

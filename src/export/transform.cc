@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "src/base/message.h"
+#include "src/export/ahead.h"
 #include "src/export/linalg.h"
 #include "src/export/tiling.h"
 
@@ -24,10 +25,11 @@ struct Chain {
 
 class ScriptPrinter {
  public:
-  ScriptPrinter(const Nest& nest, const std::vector<Operation>& operations)
-      : nest_(nest), operations_(operations) {}
+  ScriptPrinter(const Nest& nest, const std::vector<Operation>& operations,
+                const std::string& symbol)
+      : nest_(nest), operations_(operations), symbol_(symbol) {}
 
-  Script print(const std::string& symbol) {
+  Script print() {
     std::vector<bool> done(operations_.size());
     for (size_t n = 0; n < operations_.size(); ++n) {
       const Stage& stage = stage_of(operations_[n]);
@@ -44,27 +46,27 @@ class ScriptPrinter {
       for (int epilogue : chain.epilogues) done[epilogue] = true;
       add_chain(chain);
     }
-    script_.text = sequences(symbol);
+    script_.text = sequences();
     return std::move(script_);
   }
 
-  std::string print_prepack(const std::string& symbol) {
+  std::string print_prepack() {
     for (const Packing* packing : made_once(operations_)) add_copy(*packing);
-    return sequences(symbol);
+    return sequences();
   }
 
  private:
   using Handles = std::vector<std::string>;
 
   // What was printed, and what unrolls its loops.
-  std::string sequences(const std::string& symbol) {
+  std::string sequences() {
     const std::string sequence = "transform.named_sequence @";
     const std::string argument = concat("(%f: ", kAny, " {transform.readonly}) {\n");
     const std::string end = "  transform.yield\n}\n";
-    std::string all = concat(sequence, symbol, "_schedule", argument, text_, end);
+    std::string all = concat(sequence, symbol_, "_schedule", argument, text_, end);
     text_.clear();
     for (size_t n = 0; n < unrolls_.size(); ++n) add_unroll(n + 1, unrolls_[n]);
-    return all + concat(sequence, symbol, "_unroll", argument, text_, end);
+    return all + concat(sequence, symbol_, "_unroll", argument, text_, end);
   }
 
   const Stage& stage_of(const Operation& operation) const { return nest_.stages[operation.stage]; }
@@ -120,18 +122,34 @@ class ScriptPrinter {
     }
   }
 
-  // What is left to one operation alone, down to single rows.
+  // What is left to one operation alone, down to single rows. `stage`: whose loops these are; null:
+  // of what is but moved.
   void tile_inside(std::string operation, size_t rank, const Tiling& tiling,
-                   bool unrolls = true) {
+                   const Operation* stage = nullptr) {
     for (const TileLoop& loop : tiling.own) mark_partial({loop}, tile(operation, rank, {loop}));
+    if (stage != nullptr) fetch_ahead(operation, *stage, tiling);
     if (tiling.points.empty()) return;
     const Handles loops = tile(operation, rank, tiling.points);
+    const bool unrolls = stage == nullptr || !stage->gathers;
     for (size_t n = 0; n < loops.size() && unrolls && points_of(tiling) <= kMostPoints; ++n) {
       unrolls_.push_back(tiling.points[n].iterations);
       mark(loops[n], concat("unroll_", unrolls_.size()));
     }
     for (const std::string& loop : loops) mark(loop, "rows");
     mark_partial(tiling.points, loops);
+  }
+
+  void fetch_ahead(const std::string& tile, const Operation& operation, const Tiling& tiling) {
+    StageFidelity& fidelity = script_.stages[stage_of(operation).name];
+    for (const Ahead& ahead : fetched_ahead(nest_, operation, tiling, &fidelity.prefetches)) {
+      const std::string function = concat(symbol_, "_ahead_", ahead_++), part = fresh();
+      script_.functions += ahead_function(nest_, operation, ahead, function);
+      line(concat(part, " = transform.get_operand ", tile, "[", ahead.operand, "] : (", kAny,
+                  ") -> !transform.any_value"));
+      line(concat(fresh(), " = transform.func.cast_and_call @", function, "(", part, ") before ",
+                  tile, " {transform.type_conversion.tensor.cast_shape_dynamic_dims} : (", kAny,
+                  ", !transform.any_value) -> ", kAny));
+    }
   }
 
   static int64_t points_of(const Tiling& tiling) {
@@ -233,7 +251,7 @@ class ScriptPrinter {
     std::string root = match("stage", stage.name);
     for (const std::vector<TileLoop>& run : tiling.shared)
       mark_partial(run, tile(root, host.axes.size(), run));
-    tile_inside(root, host.axes.size(), tiling, !host.gathers);
+    tile_inside(root, host.axes.size(), tiling, &host);
     if (reduces(host)) {
       tile_inside(match("init", stage.name), host.shape.size(), plain_tiling(host.shape));
     }
@@ -259,7 +277,7 @@ class ScriptPrinter {
       mark_partial(run, loops);
     }
     for (const std::string& finisher : finishers) tile_inside(finisher, rank, finish);
-    tile_inside(summed, host.axes.size(), tiling, !host.gathers);
+    tile_inside(summed, host.axes.size(), tiling, &host);
     if (!init.empty()) tile_inside(init, rank, finish);
   }
 
@@ -307,9 +325,10 @@ class ScriptPrinter {
 
   const Nest& nest_;
   const std::vector<Operation>& operations_;
+  const std::string symbol_;
   Script script_;
   std::string text_;
-  int next_ = 0;
+  int next_ = 0, ahead_ = 0;
   std::vector<std::vector<int64_t>> unrolls_;  // of the loops marked 1, 2, ...
 };
 
@@ -317,12 +336,12 @@ class ScriptPrinter {
 
 std::string prepack_script(const Nest& nest, const std::vector<Operation>& operations,
                            const std::string& symbol) {
-  return ScriptPrinter(nest, operations).print_prepack(symbol);
+  return ScriptPrinter(nest, operations, symbol).print_prepack();
 }
 
 Script transform_script(const Nest& nest, const std::vector<Operation>& operations,
                         const std::string& symbol) {
-  return ScriptPrinter(nest, operations).print(symbol);
+  return ScriptPrinter(nest, operations, symbol).print();
 }
 
 }  // namespace lw

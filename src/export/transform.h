@@ -13,11 +13,12 @@ namespace lw {
 // Of one stage; by what steps decide.
 struct StageFidelity {
   Fidelity loops, tails, tile, parallel, place;
-  std::map<std::string, Fidelity> copies;  // by the tensor copied
+  std::map<std::string, Fidelity> copies, prefetches;  // by the tensor that is read
 };
 
 struct Script {
   std::string text;                        // two named sequences: SYMBOL_schedule, SYMBOL_unroll
+  std::string functions;                   // of the payload, which it calls
   std::map<std::string, StageFidelity> stages;  // by name
 };
 
