@@ -1,6 +1,7 @@
 #include "src/export/linalg.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/str_join.h"
@@ -94,12 +95,7 @@ class FunctionPrinter {
     open(made_once(operations), /*prepacks=*/false);
     for (int t : outputs(program_))
       open_memory(concat("o", t), concat("m", t), type_of(program_.tensors[t]));
-    for (const Operation& operation : operations) {
-      for (const Packing* packing : packings_read(operation)) {
-        if (!packing->once) pack(*packing);
-      }
-      RETURN_IF_ERROR(add(operation));
-    }
+    for (const Operation& operation : operations) RETURN_IF_ERROR(add(operation));
     for (int t : outputs(program_))
       store(concat("t", t), concat("m", t), type_of(program_.tensors[t]));
     return text_ + "  return\n}\n";
@@ -111,7 +107,7 @@ class FunctionPrinter {
     for (const Packing* packing : packings) {
       const std::string name = concat("c", packing->copy), memory = concat("p", packing->copy);
       open_memory(name + "_into", memory, copy_type(*packing));
-      pack(*packing);
+      pack(*packing, concat("%t", packing->tensor));
       store(name, memory, copy_type(*packing));
     }
     return text_ + "  return\n}\n";
@@ -164,14 +160,14 @@ class FunctionPrinter {
   }
 
   // The copy %c<stage>, into %c<stage>_into.
-  void pack(const Packing& packing) {
+  void pack(const Packing& packing, std::string source) {
     const Tensor& tensor = program_.tensors[packing.tensor];
     const std::string name = concat("%c", packing.copy);
-    std::string source = concat("%t", packing.tensor);
     const int rank = static_cast<int>(packing.shape.size());
     std::vector<int> order;                // by dimension of the source: of the copy
-    std::vector<int64_t> cut = tensor.shape;
+    std::vector<int64_t> cut = packing.shape;  // as the source has them
     if (packing.block > 0) {
+      cut = tensor.shape;
       cut[packing.dim] /= packing.block;
       cut.insert(cut.begin() + packing.dim + 1, packing.block);
       reshape("expand", name + "_from", source, tensor.shape, cut, tensor.type);
@@ -229,13 +225,26 @@ class FunctionPrinter {
     line(concat("} -> ", type));
   }
 
-  // What is read of a tensor where that is not all of it, or more: its name.
+  // What is read: its name. A copy is made before.
   std::string read(const Operation& operation, int number) {
+    const Operand& operand = operation.operands[number];
+    const std::string whole = concat("%t", operand.tensor);
+    if (operand.in_blocks) return whole + "_blocks";
+    if (operand.copy < 0) return part(operation, number);
+    const std::string copy = concat("%c", operand.copy);
+    for (const Packing& packing : operation.packings) {
+      if (packing.copy != operand.copy || packing.once || !copied_.insert(operand.copy).second)
+        continue;
+      pack(packing, packing.block > 0 ? whole : part(operation, number));
+    }
+    return copy;
+  }
+
+  // What is read of a tensor where that is not all of it, or more: its name.
+  std::string part(const Operation& operation, int number) {
     const Operand& operand = operation.operands[number];
     const Tensor& tensor = program_.tensors[operand.tensor];
     std::string source = concat("%t", operand.tensor);
-    if (operand.copy >= 0) return concat("%c", operand.copy);
-    if (operand.in_blocks) return source + "_blocks";
     if (operand.shape == tensor.shape &&
         std::all_of(operand.low.begin(), operand.low.end(), [](int64_t n) { return n == 0; }))
       return source;
@@ -358,32 +367,13 @@ class FunctionPrinter {
   const Program& program_;
   const std::string symbol_;
   std::string text_;
+  std::set<int> copied_;                   // copies that are made
 };
 
 }  // namespace
 
 std::string margin_name(const Nest& nest, const Operation& operation, int operand) {
   return concat(nest.stages[operation.stage].name, ".", operand);
-}
-
-std::vector<const Packing*> packings_read(const Operation& operation) {
-  std::vector<const Packing*> read;
-  for (const Packing& packing : operation.packings) {
-    const auto is_it = [&](const Operand& operand) { return operand.copy == packing.copy; };
-    if (std::any_of(operation.operands.begin(), operation.operands.end(), is_it))
-      read.push_back(&packing);
-  }
-  return read;
-}
-
-std::vector<const Packing*> made_once(const std::vector<Operation>& operations) {
-  std::vector<const Packing*> once;
-  for (const Operation& operation : operations) {
-    for (const Packing* packing : packings_read(operation)) {
-      if (packing->once) once.push_back(packing);
-    }
-  }
-  return once;
 }
 
 std::string linalg_prepack(const Nest& nest, const std::vector<Operation>& operations,

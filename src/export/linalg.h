@@ -20,11 +20,6 @@
 
 namespace lw {
 
-// The copies that the operation reads; of those of all, which are made once. They live as long as
-// the operations do.
-std::vector<const Packing*> packings_read(const Operation& operation);
-std::vector<const Packing*> made_once(const std::vector<Operation>& operations);
-
 // One func.func named `symbol` that makes what is made once.
 std::string linalg_prepack(const Nest& nest, const std::vector<Operation>& operations,
                            const std::string& symbol);

@@ -138,15 +138,21 @@ class Finder {
     for (Packing& packing : operation_->packings) {
       if (packing.tensor != operand->tensor || !is_made(packing)) continue;
       const bool in_rows = packing.block == 0;
-      if (in_rows && has_margin(*operand)) {
+      if (in_rows && packing.depth == 0 && has_margin(*operand)) {
         packing.fidelity = {Grade::kApproximate, "all of it is copied with its margins"};
         return false;
       }
-      if (in_rows && nest_.stages[packing.copy].place == Place::kAt) {
+      if (in_rows && packing.fidelity.grade != Grade::kExact) {
         packing.fidelity = {Grade::kLost, "what an iteration reads is read where it lies"};
         return false;
       }
-      if (!is_whole(*operand)) {
+      if (in_rows && packing.depth > 0) {
+        if (is_read(packing)) {
+          packing.fidelity = {Grade::kApproximate, "one of its reads is served, others are not"};
+          return false;
+        }
+        packing.shape = operand->shape;    // with its margins
+      } else if (!is_whole(*operand)) {
         packing.fidelity = {Grade::kLost, "it is not all that is read"};
         return false;
       }
@@ -160,6 +166,13 @@ class Finder {
       return true;
     }
     return false;
+  }
+
+  // Whether another operand reads it already.
+  bool is_read(const Packing& packing) const {
+    const auto is_it = [&](const Operand& operand) { return operand.copy == packing.copy; };
+    const std::vector<Operand>& all = operation_->operands;
+    return std::any_of(all.begin(), all.end(), is_it);
   }
 
   // Reads a result as its operation makes it, its dimensions cut, where this one's are cut alike.
@@ -283,6 +296,26 @@ absl::StatusOr<Operation> make_operation(const Nest& nest, int stage) {
   operation.copies_out = tensor.reduce != Reduce::kNone && !tensor.shape.empty() &&
                          nest.stages[stage].epilogue.empty();
   return operation;
+}
+
+std::vector<const Packing*> packings_read(const Operation& operation) {
+  std::vector<const Packing*> read;
+  for (const Packing& packing : operation.packings) {
+    const auto is_it = [&](const Operand& operand) { return operand.copy == packing.copy; };
+    if (std::any_of(operation.operands.begin(), operation.operands.end(), is_it))
+      read.push_back(&packing);
+  }
+  return read;
+}
+
+std::vector<const Packing*> made_once(const std::vector<Operation>& operations) {
+  std::vector<const Packing*> once;
+  for (const Operation& operation : operations) {
+    for (const Packing* packing : packings_read(operation)) {
+      if (packing->once) once.push_back(packing);
+    }
+  }
+  return once;
 }
 
 }  // namespace lw

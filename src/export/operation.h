@@ -66,4 +66,9 @@ struct Operation {
 // kFailedPrecondition: "NAME: why" it cannot be one.
 absl::StatusOr<Operation> make_operation(const Nest& nest, int stage);
 
+// The copies that the operation reads; of those of all, which are made once. They live as long as
+// the operations do.
+std::vector<const Packing*> packings_read(const Operation& operation);
+std::vector<const Packing*> made_once(const std::vector<Operation>& operations);
+
 }  // namespace lw

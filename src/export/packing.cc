@@ -46,12 +46,15 @@ Packing packing_of(const Nest& nest, int reader, const Stage::Copy& served) {
   Packing packing{served.stage, served.tensor};
   packing.once = copy.place == Place::kPrepack && tensor.role == Role::kInput;
   packing.shape = tensor.shape;
+  if (copy.place == Place::kAt && copy.host == reader) {
+    packing.depth = find_loop(nest.stages[reader], copy.loop) + 1;
+  } else if (copy.place == Place::kAt) {
+    packing.fidelity = {Grade::kApproximate, "all of it is copied, before the loops"};
+  }
   if (copy.block == 0) return packing;
   packing.dim = copy.block_dim;
   packing.block = copy.block;
   packing.axis = index_axis(nest, reader, served.tensor, packing.dim);
-  if (copy.place == Place::kAt)
-    packing.fidelity = {Grade::kApproximate, "all of it is copied, before the loops"};
   if (const std::string why = why_not(nest, reader, copy, packing.axis); !why.empty())
     packing.fidelity = {Grade::kLost, why};
   packing.shape.erase(packing.shape.begin() + packing.dim);

@@ -1,5 +1,6 @@
 // Copies of operands in the layout that a schedule gives them (packed panels), as tensors of their
-// own: whole, made before what reads them, or once before all calls where the operand is const.
+// own: made before what reads them, of which a script puts into loops what stands there; or once
+// before all calls, where the operand is const.
 //
 // A copy in blocks holds [position / block][other dimensions][position % block]. For a reader to
 // find it by multiples of axes, the axis that runs along these positions is cut in two: over blocks,
@@ -20,6 +21,7 @@ struct Packing {
   int dim = -1;                            // of it: cut into blocks; -1: row-major
   int64_t block = 0;
   int axis = -1;                           // of its reader: along the blocks; -1: none
+  int depth = 0;                           // loops of its reader around it
   std::vector<int64_t> shape;              // of the copy
   bool once = false;                       // it is an argument, made by SYMBOL_prepack
   Fidelity fidelity;                       // lost: it is not made

@@ -16,6 +16,7 @@ class Extents {
   explicit Extents(const std::vector<NestAxis>& axes) {
     for (const NestAxis& axis : axes) left_.push_back({axis.extent});
   }
+  explicit Extents(std::vector<std::set<int64_t>> left) : left_(std::move(left)) {}
 
   // Whether a loop of that tile has more than one iteration anywhere.
   bool iterates(int axis, int64_t tile) const { return *left_[axis].rbegin() > tile; }
@@ -35,11 +36,30 @@ class Extents {
     return {axis, tile, {iterations.begin(), iterations.end()}, partial};
   }
 
+  // Of what an operand holds for the points that are left, along each of its dimensions.
+  std::vector<std::set<int64_t>> box(const Operand& operand) const {
+    std::vector<std::set<int64_t>> box;
+    for (const std::vector<int64_t>& factors : operand.factors) {
+      std::set<int64_t> sizes = {1};
+      for (size_t axis = 0; axis < factors.size(); ++axis) {
+        if (factors[axis] == 0) continue;
+        std::set<int64_t> longer;
+        for (int64_t size : sizes) {
+          for (int64_t points : left_[axis]) longer.insert(size + factors[axis] * (points - 1));
+        }
+        sizes = std::move(longer);
+      }
+      box.push_back(std::move(sizes));
+    }
+    return box;
+  }
+
  private:
   std::vector<std::set<int64_t>> left_;
 };
 
 struct FlatLoop {
+  int loop;                                // of the stage
   int axis;                                // of the operation
   int64_t tile;
   bool reduction, in_tile;
@@ -53,22 +73,24 @@ std::vector<FlatLoop> flat_loops(const Stage& stage, const Operation& operation)
       const bool in_tile = l >= begin;
       // What was factored is an axis of its own, one partial sum an iteration.
       if (is_factored(stage, part)) {
-        flat.push_back({0, 1, false, in_tile});
+        flat.push_back({l, 0, 1, false, in_tile});
         continue;
       }
       // Of an axis that is cut a loop runs over whole blocks, then over the points of each.
       const CutAxis& cut = operation.cuts[part.axis];
       const bool reduction = stage.axes[part.axis].reduction;
-      flat.push_back({cut.outer, std::max<int64_t>(1, part.tile / cut.block), reduction, in_tile});
-      if (part.tile < cut.block) flat.push_back({cut.inner, part.tile, reduction, in_tile});
+      const int64_t blocks = std::max<int64_t>(1, part.tile / cut.block);
+      flat.push_back({l, cut.outer, blocks, reduction, in_tile});
+      if (part.tile < cut.block) flat.push_back({l, cut.inner, part.tile, reduction, in_tile});
     }
   }
   return flat;
 }
 
-void add_to_runs(const TileLoop& loop, std::vector<std::vector<TileLoop>>& runs) {
+// `begins`: a run of its own.
+void add_to_runs(const TileLoop& loop, bool begins, std::vector<std::vector<TileLoop>>& runs) {
   const auto is_of = [&](const TileLoop& other) { return other.axis == loop.axis; };
-  if (runs.empty() || std::any_of(runs.back().begin(), runs.back().end(), is_of))
+  if (runs.empty() || begins || std::any_of(runs.back().begin(), runs.back().end(), is_of))
     runs.emplace_back();
   runs.back().push_back(loop);
 }
@@ -94,7 +116,20 @@ Tiling tiling_of(const Nest& nest, const Operation& operation) {
     tiling.lanes = loops.back().axis;
   bool reduces = false;
   std::vector<int> points;
+  int cuts = 0, loops_done = 0;
+  // Copies inside of the stage's first so many loops.
+  const auto place_copies = [&](int depth) {
+    for (const Packing* packing : packings_read(operation)) {
+      if (cuts == 0 || packing->depth <= loops_done || packing->depth > depth) continue;
+      const auto is_it = [&](const Operand& o) { return o.copy == packing->copy; };
+      const auto operand =
+          std::find_if(operation.operands.begin(), operation.operands.end(), is_it);
+      tiling.copies.push_back({packing->copy, cuts, extents.box(*operand)});
+    }
+    loops_done = depth;
+  };
   for (const FlatLoop& loop : loops) {
+    place_copies(loop.loop);
     if (loop.in_tile) {
       points.push_back(loop.axis);
       continue;
@@ -103,9 +138,12 @@ Tiling tiling_of(const Nest& nest, const Operation& operation) {
     reduces = reduces || loop.reduction;
     tiling.interrupted = tiling.interrupted || (reduces && !loop.reduction);
     const TileLoop cut = extents.cut(loop.axis, loop.tile);
+    const bool after_copy = !tiling.copies.empty() && tiling.copies.back().loops == cuts;
+    ++cuts;
     if (reduces) tiling.own.push_back(cut);
-    else add_to_runs(cut, tiling.shared);
+    else add_to_runs(cut, after_copy, tiling.shared);
   }
+  place_copies(static_cast<int>(stage.loops.size()));
   std::stable_partition(points.begin(), points.end(),
                         [&](int axis) { return !operation.axes[axis].reduction; });
   tiling.vector = stage_lanes(nest, operation.stage);
@@ -138,11 +176,15 @@ Tiling finish_of(const Operation& operation, const Tiling& tiling) {
 }
 
 Tiling plain_tiling(const std::vector<int64_t>& shape) {
+  std::vector<std::set<int64_t>> sizes;
+  for (int64_t extent : shape) sizes.push_back({extent});
+  return plain_tiling(std::move(sizes));
+}
+
+Tiling plain_tiling(std::vector<std::set<int64_t>> sizes) {
   Tiling tiling;
-  std::vector<NestAxis> axes;
-  for (int64_t extent : shape) axes.push_back({"", extent});
-  Extents extents(axes);
-  const int last = static_cast<int>(shape.size()) - 1;
+  const int last = static_cast<int>(sizes.size()) - 1;
+  Extents extents(std::move(sizes));
   for (int a = 0; a <= last; ++a) {
     const int64_t tile = a == last ? kPlainLanes : 1;
     if (extents.iterates(a, tile)) tiling.own.push_back(extents.cut(a, tile));

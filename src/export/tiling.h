@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "schedules/nest.h"
@@ -16,12 +17,21 @@ struct TileLoop {
   bool partial;                            // some instance of it ends with less than a tile
 };
 
+// A copy that stands in loops, and the box of which an instance may hold so many along each
+// dimension.
+struct PlacedCopy {
+  int copy;                                // of Nest::stages
+  int loops;                               // of `shared` and `own`, outermost first, around it
+  std::vector<std::set<int64_t>> box;
+};
+
 struct Tiling {
   // Outside of all reductions, outermost first: epilogues run there too. Of what a run holds no axis
-  // occurs twice.
+  // occurs twice, and copies stand only in the last loop of a run.
   std::vector<std::vector<TileLoop>> shared;
   std::vector<TileLoop> own;               // further in
   std::vector<TileLoop> points;            // of a vector's points, to be unrolled: the register tile
+  std::vector<PlacedCopy> copies;
   int lanes = -1;                          // the axis that remains; -1: none, each point for itself
   int64_t vector = 1;                      // most lanes
   bool interrupted = false;                // some of `own` are spatial, with reductions around them
@@ -36,5 +46,6 @@ Tiling finish_of(const Operation& operation, const Tiling& tiling);
 
 // Of a box of which nothing says how: point by point, the last axis in vectors of some lanes.
 Tiling plain_tiling(const std::vector<int64_t>& extents);
+Tiling plain_tiling(std::vector<std::set<int64_t>> extents);  // that instances may have
 
 }  // namespace lw

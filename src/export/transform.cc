@@ -1,6 +1,7 @@
 #include "src/export/transform.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -36,9 +37,6 @@ class ScriptPrinter {
       judge(operations_[n], &script_.stages[stage.name]);
       for (int operand = 0; operand < static_cast<int>(operations_[n].operands.size()); ++operand)
         add_margin(operations_[n], operand);
-      for (const Packing* packing : packings_read(operations_[n])) {
-        if (!packing->once) add_copy(*packing);
-      }
     }
     for (int n = 0; n < static_cast<int>(operations_.size()); ++n) {
       if (done[n]) continue;
@@ -126,7 +124,13 @@ class ScriptPrinter {
   // of what is but moved.
   void tile_inside(std::string operation, size_t rank, const Tiling& tiling,
                    const Operation* stage = nullptr) {
-    for (const TileLoop& loop : tiling.own) mark_partial({loop}, tile(operation, rank, {loop}));
+    int outside = 0;
+    for (const std::vector<TileLoop>& run : tiling.shared) outside += static_cast<int>(run.size());
+    for (const TileLoop& loop : tiling.own) {
+      Handles loops = tile(operation, rank, {loop});
+      if (stage != nullptr) place_copies(tiling, ++outside, loops.back());
+      mark_partial({loop}, loops);
+    }
     if (stage != nullptr) fetch_ahead(operation, *stage, tiling);
     if (tiling.points.empty()) return;
     const Handles loops = tile(operation, rank, tiling.points);
@@ -152,6 +156,18 @@ class ScriptPrinter {
     }
   }
 
+  // Puts copies into a loop, the last of so many: those that stand in it, and, as the parts of
+  // parts are parts, those that stand further in.
+  void place_copies(const Tiling& tiling, int loops, std::string& loop) {
+    for (const PlacedCopy& placed : tiling.copies) {
+      if (placed.loops < loops) continue;
+      std::string& copy = copies_[placed.copy];
+      if (copy.empty()) copy = match("copy", nest_.stages[placed.copy].name);
+      fuse(copy, loop);
+      if (placed.loops == loops) tile_inside(copy, placed.box.size(), plain_tiling(placed.box));
+    }
+  }
+
   static int64_t points_of(const Tiling& tiling) {
     int64_t points = 1;
     for (const TileLoop& loop : tiling.points) {
@@ -171,6 +187,16 @@ class ScriptPrinter {
     }
     tile_inside(match("inside", name), operand.shape.size(),
                 plain_tiling(inside_slab(operand).shape));
+  }
+
+  // Copies that stand in no loop.
+  void add_root_copies(const Operation& operation, const Tiling& tiling) {
+    for (const Packing* packing : packings_read(operation)) {
+      const auto is_it = [&](const PlacedCopy& placed) { return placed.copy == packing->copy; };
+      if (!packing->once &&
+          std::none_of(tiling.copies.begin(), tiling.copies.end(), is_it))
+        add_copy(*packing);
+    }
   }
 
   void add_copy(const Packing& packing) {
@@ -237,6 +263,7 @@ class ScriptPrinter {
     if (stage.place == Place::kEpilogue || stage.loops.empty()) {  // no loops of its own
       std::vector<int64_t> extents;
       for (const NestAxis& axis : host.axes) extents.push_back(axis.extent);
+      add_root_copies(host, {});
       return tile_inside(match("stage", stage.name), extents.size(), plain_tiling(extents));
     }
     const Tiling tiling = tiling_of(nest_, host);
@@ -249,8 +276,13 @@ class ScriptPrinter {
   void add_alone(const Operation& host, const Tiling& tiling) {
     const Stage& stage = stage_of(host);
     std::string root = match("stage", stage.name);
-    for (const std::vector<TileLoop>& run : tiling.shared)
-      mark_partial(run, tile(root, host.axes.size(), run));
+    int outside = 0;
+    for (const std::vector<TileLoop>& run : tiling.shared) {
+      Handles loops = tile(root, host.axes.size(), run);
+      place_copies(tiling, outside += static_cast<int>(run.size()), loops.back());
+      mark_partial(run, loops);
+    }
+    add_root_copies(host, tiling);
     tile_inside(root, host.axes.size(), tiling, &host);
     if (reduces(host)) {
       tile_inside(match("init", stage.name), host.shape.size(), plain_tiling(host.shape));
@@ -269,13 +301,16 @@ class ScriptPrinter {
     for (int epilogue : chain.epilogues)
       finishers.push_back(match("stage", stage_of(operations_[epilogue]).name));
     if (host.copies_out) finishers.push_back(match("store", stage.name));
+    int outside = 0;
     for (const std::vector<TileLoop>& run : tiling.shared) {
       Handles loops = tile(finishers.back(), rank, run);
       for (size_t n = finishers.size() - 1; n-- > 0;) fuse(finishers[n], loops.back());
       fuse(summed, loops.back());
       if (!init.empty()) fuse(init, loops.back());
+      place_copies(tiling, outside += static_cast<int>(run.size()), loops.back());
       mark_partial(run, loops);
     }
+    add_root_copies(host, tiling);
     for (const std::string& finisher : finishers) tile_inside(finisher, rank, finish);
     tile_inside(summed, host.axes.size(), tiling, &host);
     if (!init.empty()) tile_inside(init, rank, finish);
@@ -328,6 +363,7 @@ class ScriptPrinter {
   const std::string symbol_;
   Script script_;
   std::string text_;
+  std::map<int, std::string> copies_;      // of Nest::stages, where they have come to: handles
   int next_ = 0, ahead_ = 0;
   std::vector<std::vector<int64_t>> unrolls_;  // of the loops marked 1, 2, ...
 };

@@ -292,10 +292,14 @@ TEST(Mlir, PacksPanels) {
                                "stage(C, B; 0, 1, 32)\n");
   EXPECT_EQ(packed_class(columns), "exact");
   EXPECT_TRUE(columns.function.packed.empty());
-  // Rows of the left operand, which lie across the blocks; at a loop it is all copied before.
+  // Rows of the left operand, which lie across the blocks; and in a loop, with what a tile reads.
   const Case rows = case_of({"matmul", "M=32", "N=40", "K=12"},
                       "register_tile(C, k, i, j; 2, 4, 32, 0, 0, 0)\nstage(C, A; 1, 0, 4)\n");
-  EXPECT_EQ(packed_class(rows), "approximate");
+  EXPECT_EQ(packed_class(rows), "exact");
+  const Case window = case_of({"conv2d", "H=9", "W=7", "CI=6", "CO=16"},
+                              "register_tile(Y, ci, y, x, co; 2, 1, 4, 16, 0, 0, 0, 0)\n"
+                              "stage(Y, X; 3, -1, 0)\n");
+  EXPECT_EQ(packed_class(window), "exact");
   const Case uneven = case_of({"dense_relu", "M=37", "N=100", "K=24"},
                               "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n"
                               "stage(C, B; 0, 1, 32)\n");
@@ -304,6 +308,7 @@ TEST(Mlir, PacksPanels) {
   Rng rng(1);
   expect_all({weights, rows}, rng);
   expect_all({columns}, rng);
+  expect_all({window}, rng);
 }
 
 TEST(Mlir, RefusesWhatItCannotSay) {
