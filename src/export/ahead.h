@@ -1,5 +1,5 @@
-// What a schedule fetches ahead, as functions of the payload: a script calls each where a register
-// tile is computed, with the part of an operand that the tile reads.
+// What a schedule fetches ahead, as functions of the payload: a script calls each with the part of
+// an operand that a register tile, or a row of it, is about to read.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ namespace lw {
 
 struct Ahead {
   int operand;                             // of the operation
-  std::vector<int64_t> distance;           // elements along each dimension, from what the tile reads
-  std::vector<int64_t> step;               // along each: to the next row, or line, that it reads
+  int loops;                               // of Tiling::points around it; 0: it is of the whole tile
+  std::vector<int64_t> distance;           // elements along each dimension, from what is read
+  std::vector<std::vector<int64_t>> lines; // positions in that part: one of each line to be fetched
 };
 
 // Of the operation's schedule. `fidelity`: by the tensor fetched.

@@ -36,6 +36,12 @@ class Extents {
     return {axis, tile, {iterations.begin(), iterations.end()}, partial};
   }
 
+  std::vector<int64_t> most() const {
+    std::vector<int64_t> all;
+    for (const std::set<int64_t>& points : left_) all.push_back(*points.rbegin());
+    return all;
+  }
+
   // Of what an operand holds for the points that are left, along each of its dimensions.
   std::vector<std::set<int64_t>> box(const Operand& operand) const {
     std::vector<std::set<int64_t>> box;
@@ -146,6 +152,7 @@ Tiling tiling_of(const Nest& nest, const Operation& operation) {
   place_copies(static_cast<int>(stage.loops.size()));
   std::stable_partition(points.begin(), points.end(),
                         [&](int axis) { return !operation.axes[axis].reduction; });
+  tiling.tile = extents.most();
   tiling.vector = stage_lanes(nest, operation.stage);
   add_points(points, tiling.vector, extents, tiling);
   return tiling;

@@ -30,6 +30,7 @@ struct Tiling {
   // occurs twice, and copies stand only in the last loop of a run.
   std::vector<std::vector<TileLoop>> shared;
   std::vector<TileLoop> own;               // further in
+  std::vector<int64_t> tile;               // inside of `own`: most points of each axis
   std::vector<TileLoop> points;            // of a vector's points, to be unrolled: the register tile
   std::vector<PlacedCopy> copies;
   int lanes = -1;                          // the axis that remains; -1: none, each point for itself

@@ -131,9 +131,19 @@ class ScriptPrinter {
       if (stage != nullptr) place_copies(tiling, ++outside, loops.back());
       mark_partial({loop}, loops);
     }
-    if (stage != nullptr) fetch_ahead(operation, *stage, tiling);
+    std::vector<Ahead> aheads;
+    if (stage != nullptr) {
+      aheads = fetched_ahead(nest_, *stage, tiling,
+                             &script_.stages[stage_of(*stage).name].prefetches);
+      for (const Ahead& ahead : aheads) {
+        if (ahead.loops == 0) fetch_before(operation, *stage, ahead);
+      }
+    }
     if (tiling.points.empty()) return;
     const Handles loops = tile(operation, rank, tiling.points);
+    for (const Ahead& ahead : aheads) {
+      if (ahead.loops > 0) fetch_between(operation, loops, *stage, ahead);
+    }
     const bool unrolls = stage == nullptr || !stage->gathers;
     for (size_t n = 0; n < loops.size() && unrolls && points_of(tiling) <= kMostPoints; ++n) {
       unrolls_.push_back(tiling.points[n].iterations);
@@ -143,17 +153,34 @@ class ScriptPrinter {
     mark_partial(tiling.points, loops);
   }
 
-  void fetch_ahead(const std::string& tile, const Operation& operation, const Tiling& tiling) {
-    StageFidelity& fidelity = script_.stages[stage_of(operation).name];
-    for (const Ahead& ahead : fetched_ahead(nest_, operation, tiling, &fidelity.prefetches)) {
-      const std::string function = concat(symbol_, "_ahead_", ahead_++), part = fresh();
-      script_.functions += ahead_function(nest_, operation, ahead, function);
-      line(concat(part, " = transform.get_operand ", tile, "[", ahead.operand, "] : (", kAny,
-                  ") -> !transform.any_value"));
-      line(concat(fresh(), " = transform.func.cast_and_call @", function, "(", part, ") before ",
-                  tile, " {transform.type_conversion.tensor.cast_shape_dynamic_dims} : (", kAny,
-                  ", !transform.any_value) -> ", kAny));
-    }
+  // Calls what fetches ahead with a value, at a place ("before %operation").
+  void call_ahead(const std::string& value, const std::string& place, const Operation& stage,
+                  const Ahead& ahead) {
+    const std::string function = concat(symbol_, "_ahead_", aheads_++);
+    script_.functions += ahead_function(nest_, stage, ahead, function);
+    line(concat(fresh(), " = transform.func.cast_and_call @", function, "(", value, ") ", place,
+                " {transform.type_conversion.tensor.cast_shape_dynamic_dims} : (", kAny,
+                ", !transform.any_value) -> ", kAny));
+  }
+
+  void fetch_before(const std::string& tile, const Operation& stage, const Ahead& ahead) {
+    const std::string part = fresh();
+    line(concat(part, " = transform.get_operand ", tile, "[", ahead.operand, "] : (", kAny,
+                ") -> !transform.any_value"));
+    call_ahead(part, concat("before ", tile), stage, ahead);
+  }
+
+  // Where a part of the operand begins, outside of the loops that do not move it.
+  void fetch_between(const std::string& row, const Handles& loops, const Operation& stage,
+                     const Ahead& ahead) {
+    for (size_t n = loops.size(); n-- > static_cast<size_t>(ahead.loops);)
+      line(concat("transform.apply_licm to ", loops[n], " : ", kAny));
+    const std::string part = fresh(), value = fresh();
+    line(concat(part, " = transform.get_producer_of_operand ", row, "[", ahead.operand, "] : (",
+                kAny, ") -> ", kAny));
+    line(concat(value, " = transform.get_result ", part, "[0] : (", kAny,
+                ") -> !transform.any_value"));
+    call_ahead(value, concat("after ", part), stage, ahead);
   }
 
   // Puts copies into a loop, the last of so many: those that stand in it, and, as the parts of
@@ -364,7 +391,7 @@ class ScriptPrinter {
   Script script_;
   std::string text_;
   std::map<int, std::string> copies_;      // of Nest::stages, where they have come to: handles
-  int next_ = 0, ahead_ = 0;
+  int next_ = 0, aheads_ = 0;
   std::vector<std::vector<int64_t>> unrolls_;  // of the loops marked 1, 2, ...
 };
 
