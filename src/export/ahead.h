@@ -16,7 +16,7 @@ namespace lw {
 
 struct Ahead {
   int operand;                             // of the operation
-  int loops;                               // of Tiling::points around it; 0: it is of the whole tile
+  int loops;                               // of Tiling::points around it; 0: of the whole tile
   std::vector<int64_t> distance;           // elements along each dimension, from what is read
   std::vector<std::vector<int64_t>> lines; // positions in that part: one of each line to be fetched
 };

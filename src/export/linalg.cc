@@ -317,7 +317,7 @@ class FunctionPrinter {
       maps.push_back(axes_map(rank, operation.hidden_axes));
       block.push_back("%window: f32");
     }
-    // What is computed has its dimensions cut where axes are; memory and other readers see it whole.
+    // What is computed has its dimensions cut where axes are; others see it whole.
     const bool is_cut = operation.shape != tensor.shape;
     const std::string type = tensor_type(operation.shape, tensor.type);
     const std::string made = is_cut ? name + "_blocks" : name;

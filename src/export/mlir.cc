@@ -237,7 +237,8 @@ std::string schedule_module(const std::vector<MlirFunction>& functions) {
                    "\"} in %root : (!transform.any_op) -> !transform.any_op\n");
     for (const std::string& sequence :
          {symbol + "_schedule", std::string("loopwright_peel"),
-          std::string("loopwright_vectorize"), symbol + "_unroll", std::string("loopwright_hoist")}) {
+          std::string("loopwright_vectorize"), symbol + "_unroll",
+          std::string("loopwright_hoist")}) {
       text += concat("  transform.include @", sequence, " failures(propagate) (", handle,
                      ") : (!transform.any_op) -> ()\n");
     }

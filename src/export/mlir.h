@@ -46,8 +46,9 @@ MlirFunction mlir_function(const Nest& nest, const Trace& trace, std::string_vie
 // Whether the script keeps all of the schedule.
 bool is_exact(const MlirFunction& function);
 
-// {"schema", "mlir", "function", "refused"?, "packed": [{"tensor", "type", "shape"}], "coverage": {class: steps},
-// "steps": [{"step", "class", "why"?}]}, class one of exact, approximate, lost (only speed suffers), refused.
+// {"schema", "mlir", "function", "refused"?, "packed": [{"tensor", "type", "shape"}], "coverage":
+// {class: steps}, "steps": [{"step", "class", "why"?}]}, class one of exact, approximate, lost (only
+// speed suffers), refused.
 nlohmann::ordered_json mlir_report(const MlirFunction& function);
 
 // Modules of several functions; their symbols differ. REQUIRES: none is refused.

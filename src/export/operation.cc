@@ -1,6 +1,7 @@
 #include "src/export/operation.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -15,28 +16,67 @@ absl::Status refuse(const Stage& stage, std::string_view why) {
   return absl::FailedPreconditionError(concat(stage.name, ": ", why));
 }
 
-// Cuts the stage's axes: the values of these over the operation's.
-std::vector<Expr> cut_axes(const Nest& nest, const Stage& stage, Operation* operation) {
-  const std::vector<int64_t> blocks = axis_blocks(nest, operation->stage);
-  std::vector<Expr> values;
+void cut_axes(const Nest& nest, const Stage& stage, Operation* operation) {
+  const std::vector<std::vector<int64_t>> blocks = axis_blocks(nest, operation->stage);
   for (size_t a = 0; a < stage.axes.size(); ++a) {
-    NestAxis axis = stage.axes[a];
-    const int outer = static_cast<int>(operation->axes.size());
-    const bool cut = blocks[a] > 1;
-    operation->cuts.push_back({outer, outer + cut, blocks[a]});
-    values.push_back(make_axis(outer));
-    if (cut) {
-      operation->axes.push_back({axis.name, axis.extent / blocks[a], axis.reduction});
-      axis.extent = blocks[a];
-      values.back() = make_binary(
-          ExprOp::kAdd,
-          make_binary(ExprOp::kMul, values.back(), make_int(Type::kI64, blocks[a])),
-          make_axis(outer + 1));
+    CutAxis cut{{}, blocks[a]};
+    cut.units.push_back(1);
+    NestAxis part = stage.axes[a];
+    int64_t left = part.extent;
+    for (int64_t unit : cut.units) {
+      cut.axes.push_back(static_cast<int>(operation->axes.size()));
+      part.extent = left / unit;
+      operation->axes.push_back(part);
+      left = unit;
     }
-    operation->axes.push_back(std::move(axis));
+    operation->cuts.push_back(std::move(cut));
   }
-  return values;
 }
+
+// A value over the stage's axes becomes one over the operation's.
+class OnCutAxes {
+ public:
+  explicit OnCutAxes(const std::vector<CutAxis>& cuts) : cuts_(cuts) {}
+
+  Expr rewrite(const Expr& e) {
+    const auto [known, is_new] = known_.try_emplace(e.get());
+    if (!is_new) return known->second;
+    Expr value = rewrite_node(e);
+    return known_[e.get()] = std::move(value);
+  }
+
+ private:
+  Expr rewrite_node(const Expr& e) {
+    if (e->op == ExprOp::kAxis) return sum(cuts_[e->index], 0, cuts_[e->index].axes.size(), 1);
+    if (is_part_of_axis(*e)) {
+      const CutAxis& cut = cuts_[e->args[0]->index];
+      const int64_t block = e->args[1]->integer;
+      const auto unit = std::find(cut.units.begin(), cut.units.end(), block);
+      const size_t inside = static_cast<size_t>(unit - cut.units.begin()) + 1;
+      if (unit != cut.units.end() && e->op == ExprOp::kDiv) return sum(cut, 0, inside, block);
+      if (unit != cut.units.end()) return sum(cut, inside, cut.axes.size(), 1);
+    }
+    if (e->args.empty()) return e;
+    std::vector<Expr> args;
+    for (const Expr& arg : e->args) args.push_back(rewrite(arg));
+    return with_args(e, std::move(args));
+  }
+
+  // Of some of its axes, in steps of so many points.
+  static Expr sum(const CutAxis& cut, size_t begin, size_t end, int64_t step) {
+    Expr all;
+    for (size_t n = begin; n < end; ++n) {
+      Expr term = make_axis(cut.axes[n]);
+      if (cut.units[n] != step)
+        term = make_binary(ExprOp::kMul, term, make_int(Type::kI64, cut.units[n] / step));
+      all = all == nullptr ? term : make_binary(ExprOp::kAdd, all, term);
+    }
+    return all;
+  }
+
+  const std::vector<CutAxis>& cuts_;
+  std::map<const ExprNode*, Expr> known_;
+};
 
 // The axes, and the value over them instead of the tensor's.
 absl::Status put_on_axes(const Nest& nest, const Stage& stage, Operation* operation) {
@@ -53,26 +93,29 @@ absl::Status put_on_axes(const Nest& nest, const Stage& stage, Operation* operat
     }
     operation->value = substitute(operation->value, stage.axis_value);
   }
-  std::vector<Expr> values = cut_axes(nest, stage, operation);
-  if (stage.factored_axis >= 0) {          // whose axes are never cut
+  cut_axes(nest, stage, operation);
+  operation->value = OnCutAxes(operation->cuts).rewrite(operation->value);
+  if (stage.factored_axis >= 0) {          // no axis of these is cut
     NestAxis& whole = operation->axes[stage.factored_axis];
     const int64_t tile = stage.factored_tile;
     if (whole.extent % tile != 0)
       return refuse(stage, "its partial sums are not of equally many terms");
+    std::vector<Expr> values(operation->axes.size());
     values[stage.factored_axis] = make_binary(
         ExprOp::kAdd,
         make_binary(ExprOp::kMul, make_axis(0), make_int(Type::kI64, tile)),
         make_axis(stage.factored_axis));
+    operation->value = substitute(operation->value, values);
     whole.extent = tile;
   }
-  operation->value = substitute(operation->value, values);
   for (size_t d = 0; d < tensor.axes.size(); ++d) {
     const CutAxis& cut = operation->cuts[own_axes[d]];
-    operation->result_axes.push_back(cut.outer);
-    operation->shape.push_back(tensor.shape[d] / cut.block);
-    if (cut.block == 1) continue;
-    operation->result_axes.push_back(cut.inner);
-    operation->shape.push_back(cut.block);
+    int64_t left = tensor.shape[d];
+    for (size_t n = 0; n < cut.axes.size(); ++n) {
+      operation->result_axes.push_back(cut.axes[n]);
+      operation->shape.push_back(left / cut.units[n]);
+      left = cut.units[n];
+    }
   }
   return absl::OkStatus();
 }
@@ -160,8 +203,13 @@ class Finder {
       if (in_rows) return true;
       const CutAxis& cut = operation_->cuts[packing.axis];
       operand->factors.erase(operand->factors.begin() + packing.dim);
-      operand->factors.insert(operand->factors.begin(), alone(cut.outer));
-      operand->factors.push_back(alone(cut.inner));
+      std::vector<int64_t> blocks(operation_->axes.size()), points = blocks;
+      for (size_t n = 0; n < cut.axes.size(); ++n) {
+        if (cut.units[n] >= packing.block) blocks[cut.axes[n]] = cut.units[n] / packing.block;
+        else points[cut.axes[n]] = cut.units[n];
+      }
+      operand->factors.insert(operand->factors.begin(), std::move(blocks));
+      operand->factors.push_back(std::move(points));
       operand->shape = packing.shape;
       return true;
     }
@@ -179,19 +227,21 @@ class Finder {
   void take_blocks(Operand* operand) {
     const int source = stage_of_tensor(nest_, operand->tensor);
     if (source < 0 || !is_whole(*operand)) return;
-    const std::vector<int64_t> blocks = axis_blocks(nest_, source);
+    const std::vector<std::vector<int64_t>> blocks = axis_blocks(nest_, source);
     if (blocks.size() < operand->shape.size()) return;  // its axes were fused
     std::vector<std::vector<int64_t>> factors;
     std::vector<int64_t> shape;
     for (size_t d = 0; d < operand->shape.size(); ++d) {
-      factors.push_back(operand->factors[d]);
-      shape.push_back(operand->shape[d] / blocks[d]);
-      if (blocks[d] == 1) continue;
-      const CutAxis* cut = cut_of(operand->factors[d], blocks[d]);
-      if (cut == nullptr) return;
-      factors.back() = alone(cut->outer);
-      factors.push_back(alone(cut->inner));
-      shape.push_back(blocks[d]);
+      const CutAxis* cut = blocks[d].empty() ? nullptr : cut_of(operand->factors[d], blocks[d]);
+      if (!blocks[d].empty() && cut == nullptr) return;
+      int64_t left = operand->shape[d];
+      for (size_t n = 0; n < blocks[d].size(); ++n) {
+        factors.push_back(alone(cut->axes[n]));
+        shape.push_back(left / blocks[d][n]);
+        left = blocks[d][n];
+      }
+      factors.push_back(cut == nullptr ? operand->factors[d] : alone(cut->axes.back()));
+      shape.push_back(left);
     }
     if (shape.size() == operand->shape.size()) return;
     operand->in_blocks = true;
@@ -212,12 +262,14 @@ class Finder {
   }
 
   // The axis cut into such blocks that alone is the index; null: none is.
-  const CutAxis* cut_of(const std::vector<int64_t>& index, int64_t block) const {
+  const CutAxis* cut_of(const std::vector<int64_t>& index,
+                        const std::vector<int64_t>& blocks) const {
     for (const CutAxis& cut : operation_->cuts) {
-      if (cut.block != block) continue;
-      std::vector<int64_t> factors = alone(cut.inner);
-      factors[cut.outer] = block;
-      if (factors == index) return &cut;
+      std::vector<int64_t> factors(operation_->axes.size());
+      for (size_t n = 0; n < cut.axes.size(); ++n) factors[cut.axes[n]] = cut.units[n];
+      if (factors == index && std::equal(blocks.begin(), blocks.end(), cut.units.begin(),
+                                         cut.units.end() - 1))
+        return &cut;
     }
     return nullptr;
   }

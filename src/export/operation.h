@@ -17,7 +17,7 @@ namespace lw {
 // operation's first index is and to end at its last: elements are added, with `fill`, or cut off.
 struct Operand {
   int tensor;                              // of Nest::program
-  int copy = -1;                           // of Nest::stages, read instead: its dimensions; -1: none
+  int copy = -1;                           // of Nest::stages: read instead, as it lies; -1: none
   bool in_blocks = false;                  // the dimensions are those of Operation::shape
   std::vector<std::vector<int64_t>> factors;  // of each dimension, by axis; none is negative
   std::vector<int64_t> low, high;          // elements added before and after; below 0: cut off
@@ -37,17 +37,17 @@ struct Slab {
 std::vector<Slab> margin_slabs(const Operand& operand);
 Slab inside_slab(const Operand& operand);
 
-// An axis of a stage as two of the operation's: over blocks, and over the points of each. Whole, it
-// is both of them, and the blocks are points.
+// An axis of a stage as one or several of the operation's, outermost first: over blocks of so many
+// points, over smaller ones in each, and over the points of these.
 struct CutAxis {
-  int outer, inner;
-  int64_t block;
+  std::vector<int> axes;
+  std::vector<int64_t> units;              // points in a step of each; the last is 1
 };
 
 struct Operation {
   int stage;                               // of Nest::stages
   std::vector<CutAxis> cuts;               // by axis of the stage
-  std::vector<NestAxis> axes;              // the stage's, cut; of partial sums, the reduction's own part
+  std::vector<NestAxis> axes;              // the stage's, cut; of partial sums, the own part of it
   Expr value;                              // over these axes
   std::vector<int64_t> shape;              // of the result: the tensor's, cut where axes are
   std::vector<int> result_axes;            // by dimension of the result

@@ -1,6 +1,7 @@
 #include "src/export/packing.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -25,17 +26,43 @@ bool cuts_at_blocks(const Stage& stage, int axis, int64_t block) {
   return true;
 }
 
+// Whether the axis can be cut into such blocks.
+bool divides(const Nest& nest, int reader, int axis, int64_t block) {
+  const Stage& stage = nest.stages[reader];
+  return stage.axis_value.empty() && stage.factored_axis < 0 && cuts_at_blocks(stage, axis, block);
+}
+
+// Adds to the blocks of an axis, or does not, where some would lie across others.
+bool add_block(std::vector<int64_t>& blocks, int64_t block) {
+  for (int64_t other : blocks) {
+    if (std::max(other, block) % std::min(other, block) != 0) return false;
+  }
+  if (std::find(blocks.begin(), blocks.end(), block) != blocks.end()) return true;
+  blocks.insert(std::upper_bound(blocks.begin(), blocks.end(), block, std::greater<>()), block);
+  return true;
+}
+
+// By quotients and remainders of axes in its body: groups of channels.
+std::vector<std::vector<int64_t>> divided_axes(const Nest& nest, int stage) {
+  std::vector<std::vector<int64_t>> blocks(nest.stages[stage].axes.size());
+  visit(effective_body(nest, stage), [&](const ExprNode& e) {
+    if (!is_part_of_axis(e)) return;
+    const int axis = e.args[0]->index;
+    const int64_t block = e.args[1]->integer;
+    if (divides(nest, stage, axis, block)) add_block(blocks[axis], block);
+  });
+  return blocks;
+}
+
 // Why a copy in blocks is not made; "": it is.
 std::string why_not(const Nest& nest, int reader, const Stage& copy, int axis) {
-  const Stage& stage = nest.stages[reader];
   const int64_t extent = nest.program->tensors[copy.copy_of].shape[copy.block_dim];
   if (copy.group > 0) return "groups for dot products are not made";
   if (copy.wide) return "16-bit floats are widened where they are read";
   if (axis < 0) return "its blocks are not along one axis";
   if (extent % copy.block != 0) return "its last block is less than the others";
-  const bool runs_whole = stage.axes[axis].extent == extent && stage.axis_value.empty() &&
-                          stage.factored_axis < 0;
-  if (!runs_whole || !cuts_at_blocks(stage, axis, copy.block)) return "loops cut across its blocks";
+  if (nest.stages[reader].axes[axis].extent != extent || !divides(nest, reader, axis, copy.block))
+    return "loops cut across its blocks";
   return "";
 }
 
@@ -65,32 +92,34 @@ Packing packing_of(const Nest& nest, int reader, const Stage::Copy& served) {
 
 }  // namespace
 
+bool is_part_of_axis(const ExprNode& e) {
+  return (e.op == ExprOp::kDiv || e.op == ExprOp::kMod) && e.type == Type::kI64 &&
+         e.args[0]->op == ExprOp::kAxis && is_const(e.args[1]) && e.args[1]->integer > 1;
+}
+
 std::vector<Packing> packings_of(const Nest& nest, int stage) {
   std::vector<Packing> packings;
-  std::vector<int64_t> blocks(nest.stages[stage].axes.size(), 1);
+  if (nest.stages[stage].copies.empty()) return packings;
+  std::vector<std::vector<int64_t>> blocks = divided_axes(nest, stage);
   for (const Stage::Copy& served : nest.stages[stage].copies) {
     Packing packing = packing_of(nest, stage, served);
-    if (packing.block > 0 && is_made(packing)) {
-      int64_t& block = blocks[packing.axis];
-      if (block > 1 && block != packing.block)
-        packing.fidelity = {Grade::kLost, "another copy has other blocks"};
-      else block = packing.block;
-    }
+    if (packing.block > 0 && is_made(packing) && !add_block(blocks[packing.axis], packing.block))
+      packing.fidelity = {Grade::kLost, "its blocks lie across others"};
     packings.push_back(std::move(packing));
   }
   return packings;
 }
 
-std::vector<int64_t> axis_blocks(const Nest& nest, int stage) {
+std::vector<std::vector<int64_t>> axis_blocks(const Nest& nest, int stage) {
   const Stage& s = nest.stages[stage];
   if (s.place == Place::kEpilogue) {
-    std::vector<int64_t> blocks = axis_blocks(nest, s.host);
-    blocks.resize(s.axes.size(), 1);       // the host's reductions come last
+    std::vector<std::vector<int64_t>> blocks = axis_blocks(nest, s.host);
+    blocks.resize(s.axes.size());          // the host's reductions come last
     return blocks;
   }
-  std::vector<int64_t> blocks(s.axes.size(), 1);
+  std::vector<std::vector<int64_t>> blocks = divided_axes(nest, stage);
   for (const Packing& packing : packings_of(nest, stage)) {
-    if (packing.block > 0 && is_made(packing)) blocks[packing.axis] = packing.block;
+    if (packing.block > 0 && is_made(packing)) add_block(blocks[packing.axis], packing.block);
   }
   return blocks;
 }

@@ -3,8 +3,8 @@
 // before all calls, where the operand is const.
 //
 // A copy in blocks holds [position / block][other dimensions][position % block]. For a reader to
-// find it by multiples of axes, the axis that runs along these positions is cut in two: over blocks,
-// and over the points of one.
+// find it by multiples of axes, the axis that runs along these positions is cut: over blocks, and
+// over the points of each.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,12 @@ inline bool is_made(const Packing& packing) { return packing.fidelity.grade != G
 // Of each copy that the stage reads, in order.
 std::vector<Packing> packings_of(const Nest& nest, int stage);
 
-// Into blocks of how many points each axis of the stage is cut, by what is packed for it, or, where
-// it finishes the results of another, for that one; 1: it is not.
-std::vector<int64_t> axis_blocks(const Nest& nest, int stage);
+// Whether it is an axis divided by a constant, or what remains.
+bool is_part_of_axis(const ExprNode& e);
+
+// Into blocks of how many points each axis of the stage is cut, largest first, whole ones of the next
+// in each: as its own indices divide the axis, and as copies for it are packed. Of what finishes the
+// results of another stage, that one's. Empty: the axis is not cut.
+std::vector<std::vector<int64_t>> axis_blocks(const Nest& nest, int stage);
 
 }  // namespace lw

@@ -82,12 +82,14 @@ std::vector<FlatLoop> flat_loops(const Stage& stage, const Operation& operation)
         flat.push_back({l, 0, 1, false, in_tile});
         continue;
       }
-      // Of an axis that is cut a loop runs over whole blocks, then over the points of each.
+      // Of an axis that is cut a loop runs over whole blocks, then over what is in each.
       const CutAxis& cut = operation.cuts[part.axis];
       const bool reduction = stage.axes[part.axis].reduction;
-      const int64_t blocks = std::max<int64_t>(1, part.tile / cut.block);
-      flat.push_back({l, cut.outer, blocks, reduction, in_tile});
-      if (part.tile < cut.block) flat.push_back({l, cut.inner, part.tile, reduction, in_tile});
+      for (size_t n = 0; n < cut.axes.size(); ++n) {
+        flat.push_back({l, cut.axes[n], std::max<int64_t>(1, part.tile / cut.units[n]), reduction,
+                        in_tile});
+        if (part.tile >= cut.units[n]) break;
+      }
     }
   }
   return flat;

@@ -311,6 +311,25 @@ TEST(Mlir, PacksPanels) {
   expect_all({window}, rng);
 }
 
+// The group of a channel is its quotient: an axis of its own, which panels of half a group cut again.
+TEST(Mlir, CutsChannelsIntoGroups) {
+  const std::vector<std::string> words = {"conv2d_grouped", "H=6", "W=7", "CI=8", "CO=64",
+                                          "groups=2"};
+  const Case inside = case_of(words,
+                              "split(Y, co; 32, 0)\n"
+                              "register_tile(Y, ci, x, co.1; 2, 4, 16, 0, 0, 0)\n"
+                              "stage(Y, F; 0, 3, 16)\nprefetch(Y, X; 2)\n");
+  EXPECT_EQ(inside.function.refused, "");
+  EXPECT_TRUE(inside.function.fetches_ahead);
+  ASSERT_EQ(inside.function.packed.size(), 1u);
+  EXPECT_EQ(inside.function.packed[0].shape, (std::vector<int64_t>{4, 3, 3, 4, 16}));
+  const Case across = case_of(words, "register_tile(Y, ci, x, co; 2, 4, 48, 0, 0, 0)\n");
+  EXPECT_EQ(across.function.refused, "Y: it reduces what it reads at computed indices");
+  if (!has_mlir()) GTEST_SKIP() << kNoMlir;
+  Rng rng(2);
+  expect_all({inside}, rng);
+}
+
 TEST(Mlir, RefusesWhatItCannotSay) {
   const Case fused = case_of({"relu", "N=64"}, "");
   EXPECT_EQ(fused.function.refused, "");
