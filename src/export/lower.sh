@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes kernel.o of the payload.mlir, schedule.mlir and prelude.mlir beside it, with stock MLIR and LLVM
-# 19. The object's functions take bare pointers, inputs then outputs, to row-major memory; it needs a
-# C library and, for exp and the like, -lm.
+# 19. The object's functions take bare pointers to row-major memory: inputs, outputs, then what
+# report.json names as packed, which NAME_prepack makes, of the same arguments. It needs a C library
+# and, for exp and the like, -lm.
 #   lower.sh [--unscheduled] [--cpu NAME] [--keep]
 # --unscheduled: loops as the payload has them. --cpu: for which processor (default: this one).
 # --keep: what lies between the steps stays, as kernel.*.
@@ -39,8 +40,9 @@ mlir-opt-19 kernel.memory.mlir -o kernel.llvm.mlir \
   --fold-memref-alias-ops --convert-vector-to-scf="full-unroll target-rank=1" \
   --convert-linalg-to-loops --lower-affine --canonicalize --cse --expand-strided-metadata \
   --lower-affine --arith-expand --convert-scf-to-cf \
-  --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 --convert-vector-to-llvm \
-  --convert-math-to-llvm --convert-math-to-libm --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 \
+  --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 \
+  --convert-vector-to-llvm=reassociate-fp-reductions --convert-math-to-llvm --convert-math-to-libm \
+  --convert-func-to-llvm=use-bare-ptr-memref-call-conv=1 \
   --finalize-memref-to-llvm --convert-arith-to-llvm \
   --convert-index-to-llvm --convert-cf-to-llvm --reconcile-unrealized-casts --canonicalize --cse
 mlir-translate-19 --mlir-to-llvmir kernel.llvm.mlir -o kernel.ll
