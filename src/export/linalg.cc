@@ -1,6 +1,7 @@
 #include "src/export/linalg.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -293,6 +294,27 @@ class FunctionPrinter {
     return name;
   }
 
+  // Adds up the last dimension.
+  void combine(const Operation& operation, const std::string& result, const std::string& from,
+               const std::string& from_type, const std::string& into, const std::string& type) {
+    const Stage& stage = nest_.stages[operation.stage];
+    const Tensor& tensor = program_.tensors[stage.tensor];
+    std::vector<int> kept(operation.shape.size());
+    std::iota(kept.begin(), kept.end(), 0);
+    const size_t rank = kept.size() + 1;
+    std::vector<NestAxis> axes(rank);
+    axes.back().reduction = true;
+    const std::string_view word = mlir_type(tensor.type);
+    line(concat(result, " = linalg.generic {indexing_maps = [", identity_text(rank), ", ",
+                axes_map(rank, kept), "], iterator_types = [", iterators(axes), "]}"));
+    line(concat("    ins(", from, " : ", from_type, ") outs(", into, " : ", type,
+                ") attrs = {loopwright.combine = \"", stage.name, "\"} {"));
+    line(concat("  ^bb0(%in: ", word, ", %out: ", word, "):"));
+    line(concat("    %sum = ", combiner_word(tensor.reduce, tensor.type), " %out, %in : ", word));
+    line(concat("    linalg.yield %sum : ", word));
+    line(concat("} -> ", type));
+  }
+
   absl::Status add(const Operation& operation) {
     const Stage& stage = nest_.stages[operation.stage];
     const Tensor& tensor = program_.tensors[stage.tensor];
@@ -336,25 +358,40 @@ class FunctionPrinter {
       into = name + "_temporary";
       line(concat(into, " = tensor.empty() : ", type));
     }
+    std::string summed = result, summed_type = type;
+    std::vector<int> summed_axes = operation.result_axes;
     if (tensor.reduce != Reduce::kNone) {
       const std::string value =
           constant(name + "_identity", tensor.type, identity_float(tensor.reduce),
                    is_float(tensor.type) ? 0 : identity_int(tensor.reduce, tensor.type));
+      const bool in_lanes = operation.lanes >= 0;
       fill(name + "_init", into, type, operation.shape.size(), tensor.type, value,
-           concat("loopwright.init = \"", stage.name, "\""));
+           concat("loopwright.", in_lanes ? "combine_init" : "init", " = \"", stage.name, "\""));
       into = name + "_init";
+      if (in_lanes) {
+        std::vector<int64_t> shape = operation.shape;
+        shape.push_back(operation.axes[operation.lanes].extent);
+        summed_axes.push_back(operation.lanes);
+        summed_type = tensor_type(shape, tensor.type);
+        summed = name + "_lanes";
+        line(concat(summed, "_empty = tensor.empty() : ", summed_type));
+        fill(summed + "_init", summed + "_empty", summed_type, shape.size(), tensor.type, value,
+             concat("loopwright.init = \"", stage.name, "\""));
+      }
     }
-    maps.push_back(axes_map(rank, operation.result_axes));
+    const std::string begun = operation.lanes >= 0 ? summed + "_init" : into;
+    maps.push_back(axes_map(rank, summed_axes));
     block.push_back(concat("%out: ", mlir_type(tensor.type)));
-    line(concat(result, " = linalg.generic {indexing_maps = [", absl::StrJoin(maps, ",\n      "),
+    line(concat(summed, " = linalg.generic {indexing_maps = [", absl::StrJoin(maps, ",\n      "),
                 "],\n      iterator_types = [", iterators(operation.axes), "]}"));
     if (!names.empty())
       line(concat("    ins(", absl::StrJoin(names, ", "), " : ", absl::StrJoin(types, ", "), ")"));
-    line(concat("    outs(", into, " : ", type, ") attrs = {loopwright.stage = \"", stage.name,
-                "\"} {"));
+    line(concat("    outs(", begun, " : ", summed_type, ") attrs = {loopwright.stage = \"",
+                stage.name, "\"} {"));
     line(concat("  ^bb0(", absl::StrJoin(block, ", "), "):"));
     text_ += body;
-    line(concat("} -> ", type));
+    line(concat("} -> ", summed_type));
+    if (operation.lanes >= 0) combine(operation, result, summed, summed_type, into, type);
     if (operation.copies_out) {
       copy(made, result, destination, type, operation.shape.size(), tensor.type,
            concat("loopwright.store = \"", stage.name, "\""));

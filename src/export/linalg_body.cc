@@ -79,16 +79,6 @@ const char* unary_word(ExprOp op) {
   }
 }
 
-const char* combiner_word(Reduce reduce, Type type) {
-  const bool floats = is_float(type), unsigned_ = is_unsigned(type);
-  switch (reduce) {
-    case Reduce::kSum: return floats ? "arith.addf" : "arith.addi";
-    case Reduce::kProd: return floats ? "arith.mulf" : "arith.muli";
-    case Reduce::kMax: return floats ? "arith.maxnumf" : unsigned_ ? "arith.maxui" : "arith.maxsi";
-    default: return floats ? "arith.minnumf" : unsigned_ ? "arith.minui" : "arith.minsi";
-  }
-}
-
 class BodyPrinter {
  public:
   BodyPrinter(const Nest& nest, const Operation& operation) : nest_(nest), operation_(operation) {}
@@ -322,6 +312,16 @@ std::string mlir_constant(Type type, double number, int64_t integer) {
   if (text.find('.') == std::string::npos)
     text.insert(std::min(text.find('e'), text.size()), ".0");
   return text;
+}
+
+const char* combiner_word(Reduce reduce, Type type) {
+  const bool floats = is_float(type), unsigned_ = is_unsigned(type);
+  switch (reduce) {
+    case Reduce::kSum: return floats ? "arith.addf" : "arith.addi";
+    case Reduce::kProd: return floats ? "arith.mulf" : "arith.muli";
+    case Reduce::kMax: return floats ? "arith.maxnumf" : unsigned_ ? "arith.maxui" : "arith.maxsi";
+    default: return floats ? "arith.minnumf" : unsigned_ ? "arith.minui" : "arith.minsi";
+  }
 }
 
 absl::StatusOr<std::string> linalg_body(const Nest& nest, const Operation& operation) {

@@ -16,6 +16,9 @@ std::string_view mlir_type(Type type);
 // A constant of that type, as text: "1.5" or "0x7F800000", "3", "true".
 std::string mlir_constant(Type type, double number, int64_t integer);
 
+// arith's name of the operation that combines two results of a reduction.
+const char* combiner_word(Reduce reduce, Type type);
+
 // The lines between the braces: operand n is the argument %in<n>, what was accumulated so far is
 // %out; a gathered tensor t is %t<t>. The last line yields. kFailedPrecondition: "NAME: why".
 absl::StatusOr<std::string> linalg_body(const Nest& nest, const Operation& operation);

@@ -16,8 +16,36 @@ absl::Status refuse(const Stage& stage, std::string_view why) {
   return absl::FailedPreconditionError(concat(stage.name, ": ", why));
 }
 
+// Of a reduction whose last loop is of vectors: how many points of that axis have a sum of their own.
+// All of the tile's, or as many vectors as divide it and the axis. 0: none have.
+int64_t summed_lanes(const Nest& nest, const Stage& stage, int axis) {
+  const int s = static_cast<int>(&stage - nest.stages.data());
+  const int64_t tile = inner_extents(stage, tile_begin(stage))[axis], vector = stage_lanes(nest, s);
+  std::vector<int64_t> candidates = {tile};
+  for (int64_t vectors : {8, 4, 2, 1}) candidates.push_back(vectors * vector);
+  for (int64_t lanes : candidates) {
+    if (vector > 1 && lanes % vector == 0 && tile % lanes == 0 &&
+        cuts_at_blocks(stage, axis, lanes))
+      return lanes;
+  }
+  return 0;
+}
+
+// The reduction in lanes; -1: there is none.
+int axis_in_lanes(const Stage& stage) {
+  if (stage.loops.empty() || stage.loops.back().kind != LoopKind::kVector) return -1;
+  const int axis = stage.loops.back().parts.back().axis;
+  return stage.axes[axis].reduction && stage.factored_axis < 0 ? axis : -1;
+}
+
 void cut_axes(const Nest& nest, const Stage& stage, Operation* operation) {
-  const std::vector<std::vector<int64_t>> blocks = axis_blocks(nest, operation->stage);
+  std::vector<std::vector<int64_t>> blocks = axis_blocks(nest, operation->stage);
+  const int in_lanes = axis_in_lanes(stage);
+  if (in_lanes >= 0 && blocks[in_lanes].empty()) {
+    const int64_t lanes = summed_lanes(nest, stage, in_lanes);
+    if (lanes > 0) blocks[in_lanes] = {lanes};
+    operation->lanes = lanes > 0 ? 0 : -1;
+  }
   for (size_t a = 0; a < stage.axes.size(); ++a) {
     CutAxis cut{{}, blocks[a]};
     cut.units.push_back(1);
@@ -31,6 +59,9 @@ void cut_axes(const Nest& nest, const Stage& stage, Operation* operation) {
     }
     operation->cuts.push_back(std::move(cut));
   }
+  if (operation->lanes < 0) return;
+  operation->lanes = operation->cuts[in_lanes].axes.back();
+  operation->axes[operation->lanes].reduction = false;
 }
 
 // A value over the stage's axes becomes one over the operation's.
@@ -283,6 +314,7 @@ class Finder {
 void find_hidden_axes(Operation* operation) {
   std::vector<bool> shown(operation->axes.size());
   for (int axis : operation->result_axes) shown[axis] = true;
+  if (operation->lanes >= 0) shown[operation->lanes] = true;
   for (const Operand& operand : operation->operands) {
     for (const std::vector<int64_t>& factors : operand.factors) {
       const auto one = std::find_if(factors.begin(), factors.end(), [](int64_t f) { return f; });

@@ -51,6 +51,9 @@ struct Operation {
   Expr value;                              // over these axes
   std::vector<int64_t> shape;              // of the result: the tensor's, cut where axes are
   std::vector<int> result_axes;            // by dimension of the result
+  // Of a reduction in lanes: one of the axes, none of the reduction any more. There is a sum for each
+  // of its points; these are the last dimension of what is summed, and added up in the end. -1: none.
+  int lanes = -1;
   std::vector<Packing> packings;           // of what it reads
   std::vector<Operand> operands;
   // Which of them a kRead or kPad node of `value` is. What is not here is gathered: its indices are

@@ -11,21 +11,6 @@
 namespace lw {
 namespace {
 
-// Whether every loop over the axis runs over whole blocks, or inside of one.
-bool cuts_at_blocks(const Stage& stage, int axis, int64_t block) {
-  int64_t range = stage.axes[axis].extent;
-  if (range % block != 0) return false;
-  for (const Loop& loop : stage.loops) {
-    for (const LoopPart& part : loop.parts) {
-      if (part.axis != axis) continue;
-      const int64_t larger = std::max(part.tile, block);
-      if (range > block && larger % std::min(part.tile, block) != 0) return false;
-      range = part.tile;
-    }
-  }
-  return true;
-}
-
 // Whether the axis can be cut into such blocks.
 bool divides(const Nest& nest, int reader, int axis, int64_t block) {
   const Stage& stage = nest.stages[reader];
@@ -91,6 +76,20 @@ Packing packing_of(const Nest& nest, int reader, const Stage::Copy& served) {
 }
 
 }  // namespace
+
+bool cuts_at_blocks(const Stage& stage, int axis, int64_t block) {
+  int64_t range = stage.axes[axis].extent;
+  if (range % block != 0) return false;
+  for (const Loop& loop : stage.loops) {
+    for (const LoopPart& part : loop.parts) {
+      if (part.axis != axis) continue;
+      const int64_t larger = std::max(part.tile, block);
+      if (range > block && larger % std::min(part.tile, block) != 0) return false;
+      range = part.tile;
+    }
+  }
+  return true;
+}
 
 bool is_part_of_axis(const ExprNode& e) {
   return (e.op == ExprOp::kDiv || e.op == ExprOp::kMod) && e.type == Type::kI64 &&

@@ -32,6 +32,9 @@ inline bool is_made(const Packing& packing) { return packing.fidelity.grade != G
 // Of each copy that the stage reads, in order.
 std::vector<Packing> packings_of(const Nest& nest, int stage);
 
+// Whether each loop over the axis runs over whole blocks, or inside of one.
+bool cuts_at_blocks(const Stage& stage, int axis, int64_t block);
+
 // Whether it is an axis divided by a constant, or what remains.
 bool is_part_of_axis(const ExprNode& e);
 

@@ -1,6 +1,7 @@
 #include "src/export/tiling.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <set>
 #include <utility>
@@ -113,6 +114,38 @@ void add_points(const std::vector<int>& axes, int64_t vector, Extents& extents, 
   }
 }
 
+// Over the axes of the result, which come first, then `lanes`, unless that is -1.
+Tiling finish(const Operation& operation, const Tiling& tiling, int lanes) {
+  std::vector<NestAxis> axes(operation.axes.begin(),
+                             operation.axes.begin() +
+                                 static_cast<std::ptrdiff_t>(operation.shape.size()));
+  const int rank = static_cast<int>(axes.size());
+  if (lanes >= 0) axes.push_back(operation.axes[lanes]);
+  Extents extents(axes);
+  for (const std::vector<TileLoop>& run : tiling.shared) {
+    for (const TileLoop& loop : run) extents.cut(loop.axis, loop.tile);
+  }
+  Tiling finish;
+  for (const TileLoop& loop : tiling.own) {
+    if (loop.axis < rank) finish.own.push_back(extents.cut(loop.axis, loop.tile));
+  }
+  std::vector<int> points;
+  for (const TileLoop& loop : tiling.points) {
+    if (loop.axis < rank) points.push_back(loop.axis);
+  }
+  finish.vector = tiling.vector;
+  if (lanes >= 0) {
+    points.push_back(rank);
+    finish.lanes = rank;
+  } else if (tiling.lanes >= 0 && tiling.lanes < rank) {
+    finish.lanes = tiling.lanes;
+  } else if (!points.empty()) {
+    finish.lanes = points.back();          // the reduction's rows
+  }
+  add_points(points, finish.vector, extents, finish);
+  return finish;
+}
+
 }  // namespace
 
 Tiling tiling_of(const Nest& nest, const Operation& operation) {
@@ -161,27 +194,11 @@ Tiling tiling_of(const Nest& nest, const Operation& operation) {
 }
 
 Tiling finish_of(const Operation& operation, const Tiling& tiling) {
-  Tiling finish;
-  Extents extents(operation.axes);
-  for (const std::vector<TileLoop>& run : tiling.shared) {
-    for (const TileLoop& loop : run) extents.cut(loop.axis, loop.tile);
-  }
-  const auto is_spatial = [&](int axis) { return !operation.axes[axis].reduction; };
-  for (const TileLoop& loop : tiling.own) {
-    if (is_spatial(loop.axis)) finish.own.push_back(extents.cut(loop.axis, loop.tile));
-  }
-  std::vector<int> points;
-  for (const TileLoop& loop : tiling.points) {
-    if (is_spatial(loop.axis)) points.push_back(loop.axis);
-  }
-  finish.vector = tiling.vector;
-  if (tiling.lanes >= 0 && is_spatial(tiling.lanes)) {
-    finish.lanes = tiling.lanes;
-  } else if (!points.empty()) {
-    finish.lanes = points.back();          // the reduction's rows
-  }
-  add_points(points, finish.vector, extents, finish);
-  return finish;
+  return finish(operation, tiling, -1);
+}
+
+Tiling lanes_of(const Operation& operation, const Tiling& tiling) {
+  return finish(operation, tiling, operation.lanes);
 }
 
 Tiling plain_tiling(const std::vector<int64_t>& shape) {

@@ -45,6 +45,10 @@ Tiling tiling_of(const Nest& nest, const Operation& operation);
 // `shared` leaves to it.
 Tiling finish_of(const Operation& operation, const Tiling& tiling);
 
+// Of sums in lanes (Operation::lanes), when they are filled and when they are added up: over the
+// dimensions of the result, then the lanes.
+Tiling lanes_of(const Operation& operation, const Tiling& tiling);
+
 // Of a box of which nothing says how: point by point, the last axis in vectors of some lanes.
 Tiling plain_tiling(const std::vector<int64_t>& extents);
 Tiling plain_tiling(std::vector<std::set<int64_t>> extents);  // that instances may have

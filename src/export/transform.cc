@@ -311,9 +311,17 @@ class ScriptPrinter {
     }
     add_root_copies(host, tiling);
     tile_inside(root, host.axes.size(), tiling, &host);
-    if (reduces(host)) {
-      tile_inside(match("init", stage.name), host.shape.size(), plain_tiling(host.shape));
+    if (!reduces(host)) return;
+    const auto tile_plainly = [&](std::string_view attribute, const std::vector<int64_t>& shape) {
+      tile_inside(match(attribute, stage.name), shape.size(), plain_tiling(shape));
+    };
+    std::vector<int64_t> shape = host.shape;
+    if (host.lanes >= 0) {
+      tile_plainly("combine_init", shape);
+      shape.push_back(host.axes[host.lanes].extent);
+      tile_plainly("combine", shape);
     }
+    tile_plainly("init", shape);
   }
 
   // What finishes the results last is tiled; what comes before is put into its loops, nearest first.
@@ -322,8 +330,12 @@ class ScriptPrinter {
     const Stage& stage = stage_of(host);
     const Tiling finish = finish_of(host, tiling);
     const size_t rank = host.result_axes.size();
-    std::string summed = match("stage", stage.name), init;
+    std::string summed = match("stage", stage.name), init, combined, combine_init;
     if (reduces(host)) init = match("init", stage.name);
+    if (host.lanes >= 0) {
+      combined = match("combine", stage.name);
+      combine_init = match("combine_init", stage.name);
+    }
     Handles finishers;                     // in order
     for (int epilogue : chain.epilogues)
       finishers.push_back(match("stage", stage_of(operations_[epilogue]).name));
@@ -332,15 +344,23 @@ class ScriptPrinter {
     for (const std::vector<TileLoop>& run : tiling.shared) {
       Handles loops = tile(finishers.back(), rank, run);
       for (size_t n = finishers.size() - 1; n-- > 0;) fuse(finishers[n], loops.back());
-      fuse(summed, loops.back());
-      if (!init.empty()) fuse(init, loops.back());
+      for (std::string* before : {&combined, &combine_init, &summed, &init}) {
+        if (!before->empty()) fuse(*before, loops.back());
+      }
       place_copies(tiling, outside += static_cast<int>(run.size()), loops.back());
       mark_partial(run, loops);
     }
     add_root_copies(host, tiling);
     for (const std::string& finisher : finishers) tile_inside(finisher, rank, finish);
     tile_inside(summed, host.axes.size(), tiling, &host);
-    if (!init.empty()) tile_inside(init, rank, finish);
+    if (host.lanes >= 0) {
+      const Tiling lanes = lanes_of(host, tiling);
+      tile_inside(combined, rank + 1, lanes);
+      tile_inside(init, rank + 1, lanes);
+      tile_inside(combine_init, rank, finish);
+    } else if (!init.empty()) {
+      tile_inside(init, rank, finish);
+    }
   }
 
   // What does not depend on how it is tiled with others.
@@ -349,8 +369,11 @@ class ScriptPrinter {
     if (has_tail(stage, Tail::kMask) || has_tail(stage, Tail::kShift))
       fidelity->tails = {Grade::kApproximate, "the last tiles are code of their own, as compose's"};
     const bool in_lanes = !stage.loops.empty() && stage.loops.back().kind == LoopKind::kVector;
-    if (in_lanes && is_reduction(stage, stage.loops.back()))
-      fidelity->tile = {Grade::kApproximate, "each vector along the reduction is added up at once"};
+    if (in_lanes && is_reduction(stage, stage.loops.back())) {
+      fidelity->tile = {Grade::kApproximate,
+                        operation.lanes >= 0 ? "sums in lanes are added up when all are made"
+                                             : "each vector along the reduction is added up at once"};
+    }
     if (operation.gathers)
       fidelity->tile = {Grade::kApproximate, "reads at computed indices are not vectorized"};
     const auto is_parallel = [](const Loop& loop) { return loop.kind == LoopKind::kParallel; };
