@@ -245,18 +245,22 @@ class FunctionPrinter {
   std::string part(const Operation& operation, int number) {
     const Operand& operand = operation.operands[number];
     const Tensor& tensor = program_.tensors[operand.tensor];
+    const std::string name = concat("%t", nest_.stages[operation.stage].tensor, "_in", number);
     std::string source = concat("%t", operand.tensor);
-    if (operand.shape == tensor.shape &&
+    if (operand.from != tensor.shape) {
+      reshape("collapse", name + "_from", source, operand.from, tensor.shape, tensor.type);
+      source = name + "_from";
+    }
+    if (operand.shape == operand.from &&
         std::all_of(operand.low.begin(), operand.low.end(), [](int64_t n) { return n == 0; }))
       return source;
-    const std::string name = concat("%t", nest_.stages[operation.stage].tensor, "_in", number);
     const Slab inside = inside_slab(operand);
     const std::string inside_type = tensor_type(inside.shape, tensor.type);
-    if (inside.shape != tensor.shape) {    // cut off what is not read
+    if (inside.shape != operand.from) {    // cut off what is not read
       std::vector<int64_t> from;
       for (int64_t added : operand.low) from.push_back(std::max<int64_t>(0, -added));
       line(concat(name, "_part = tensor.extract_slice ", source, slice_text(from, inside.shape),
-                  " : ", type_of(tensor), " to ", inside_type));
+                  " : ", tensor_type(operand.from, tensor.type), " to ", inside_type));
       source = name + "_part";
     }
     if (!has_margin(operand)) return source;

@@ -116,10 +116,12 @@ absl::Status put_on_axes(const Nest& nest, const Stage& stage, Operation* operat
   std::vector<int> own_axes;               // the stage's, by dimension
   for (size_t d = 0; d < tensor.axes.size(); ++d) own_axes.push_back(static_cast<int>(d));
   if (!stage.axis_value.empty()) {
-    if (has_fused_axes(stage)) return refuse(stage, "whole axes of it were fused");
     for (size_t d = 0; d < tensor.axes.size(); ++d) {
       const Expr& at = stage.axis_value[d];
-      if (at->op != ExprOp::kAxis) return refuse(stage, "an axis of it was cut into phases");
+      if (at->op != ExprOp::kAxis) {
+        return refuse(stage, has_fused_axes(stage) ? "whole axes of its result were fused"
+                                                   : "an axis of it was cut into phases");
+      }
       own_axes[d] = at->index;
     }
     operation->value = substitute(operation->value, stage.axis_value);
@@ -151,12 +153,29 @@ absl::Status put_on_axes(const Nest& nest, const Stage& stage, Operation* operat
   return absl::OkStatus();
 }
 
+// Whether one index runs through dimension `d` and the next, row by row: its quotient, then its
+// remainder.
+bool runs_through(const Tensor& tensor, const ExprNode& read, size_t d) {
+  if (d + 1 >= read.args.size()) return false;
+  const ExprNode &row = *read.args[d], &column = *read.args[d + 1];
+  const auto divides = [&](const ExprNode& e) {
+    return e.type == Type::kI64 && is_const(e.args[1]) && e.args[1]->integer == tensor.shape[d + 1];
+  };
+  return row.op == ExprOp::kDiv && column.op == ExprOp::kMod && divides(row) && divides(column) &&
+         same(row.args[0], column.args[0]);
+}
+
 // Whether the indices are sums of multiples of axes, none negative; then the operand without `fill`.
 bool is_linear(const Operation& operation, const Tensor& tensor, const ExprNode& read,
                Operand* operand) {
   operand->tensor = read.index;
   for (size_t d = 0; d < read.args.size(); ++d) {
-    const Linear form = linear_form(read.args[d]);
+    const bool merges = runs_through(tensor, read, d);
+    const Expr& index = merges ? read.args[d]->args[0] : read.args[d];
+    operand->from.push_back(tensor.shape[d] * (merges ? tensor.shape[d + 1] : 1));
+    d += merges;
+    const int64_t extent = operand->from.back();
+    const Linear form = linear_form(index);
     std::vector<int64_t> factors(operation.axes.size());
     int64_t last = form.constant;
     for (const Linear::Term& term : form.terms) {
@@ -165,10 +184,10 @@ bool is_linear(const Operation& operation, const Tensor& tensor, const ExprNode&
       last += term.factor * (operation.axes[term.atom->index].extent - 1);
     }
     // What never meets the tensor has no inside to copy.
-    if (last < 0 || form.constant >= tensor.shape[d]) return false;
+    if (last < 0 || form.constant >= extent) return false;
     operand->factors.push_back(std::move(factors));
     operand->low.push_back(-form.constant);
-    operand->high.push_back(last - (tensor.shape[d] - 1));
+    operand->high.push_back(last - (extent - 1));
     operand->shape.push_back(last - form.constant + 1);
   }
   return true;
@@ -199,7 +218,8 @@ class Finder {
     const Tensor& tensor = nest_.program->tensors[read.index];
     if (!is_linear(*operation_, tensor, read, &operand)) return false;
     if (has_margin(operand)) operand.fill = fill;
-    if (!take_copy(&operand)) take_blocks(&operand);
+    const bool is_merged = operand.from.size() < tensor.shape.size();
+    if (!is_merged && !take_copy(&operand)) take_blocks(&operand);
     std::vector<Operand>& all = operation_->operands;
     const auto known = std::find(all.begin(), all.end(), operand);
     operation_->operand_of[&node] = static_cast<int>(known - all.begin());

@@ -19,6 +19,7 @@ struct Operand {
   int tensor;                              // of Nest::program
   int copy = -1;                           // of Nest::stages: read instead, as it lies; -1: none
   bool in_blocks = false;                  // the dimensions are those of Operation::shape
+  std::vector<int64_t> from;               // the tensor's shape; two that one index runs through are one
   std::vector<std::vector<int64_t>> factors;  // of each dimension, by axis; none is negative
   std::vector<int64_t> low, high;          // elements added before and after; below 0: cut off
   Expr fill;                               // a constant; null: nothing is added, or nobody sees it

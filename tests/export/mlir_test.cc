@@ -330,6 +330,23 @@ TEST(Mlir, CutsChannelsIntoGroups) {
   expect_all({inside}, rng);
 }
 
+// A sum for each lane, added up in the end: along an axis of which half a tile is left over, and
+// along two that were fused, which are one dimension of what is read.
+TEST(Mlir, SumsInLanes) {
+  const Case rows = case_of({"matmul", "M=9", "N=5", "K=224"},
+                            "register_tile(C, i, j, k; 2, 1, 64, 0, 0, 0)\n");
+  const Case fused = case_of({"norm", "B=2", "M=12", "N=40"},
+                             "reverse_inline(Y, S)\nfuse(S, i, j)\nregister_tile(S, i*j; 96, 0)\n");
+  EXPECT_EQ(classes_of(fused.function).at("register_tile(S, i*j; 96, 0)"), "approximate");
+  for (const Case* one : {&rows, &fused}) {
+    EXPECT_EQ(one->function.refused, "");
+    EXPECT_NE(one->function.payload.find("loopwright.combine"), std::string::npos);
+  }
+  if (!has_mlir()) GTEST_SKIP() << kNoMlir;
+  Rng rng(3);
+  expect_all({rows, fused}, rng);
+}
+
 TEST(Mlir, RefusesWhatItCannotSay) {
   const Case fused = case_of({"relu", "N=64"}, "");
   EXPECT_EQ(fused.function.refused, "");
