@@ -42,8 +42,6 @@ std::vector<std::vector<int64_t>> divided_axes(const Nest& nest, int stage) {
 // Why a copy in blocks is not made; "": it is.
 std::string why_not(const Nest& nest, int reader, const Stage& copy, int axis) {
   const int64_t extent = nest.program->tensors[copy.copy_of].shape[copy.block_dim];
-  if (copy.group > 0) return "groups for dot products are not made";
-  if (copy.wide) return "16-bit floats are widened where they are read";
   if (axis < 0) return "its blocks are not along one axis";
   if (extent % copy.block != 0) return "its last block is less than the others";
   if (nest.stages[reader].axes[axis].extent != extent || !divides(nest, reader, axis, copy.block))
@@ -63,7 +61,10 @@ Packing packing_of(const Nest& nest, int reader, const Stage::Copy& served) {
   } else if (copy.place == Place::kAt) {
     packing.fidelity = {Grade::kApproximate, "all of it is copied, before the loops"};
   }
-  if (copy.block == 0) return packing;
+  if (copy.group > 0) packing.fidelity = {Grade::kLost, "groups for dot products are not made"};
+  if (copy.wide)
+    packing.fidelity = {Grade::kLost, "16-bit floats are widened where they are read"};
+  if (copy.block == 0 || !is_made(packing)) return packing;
   packing.dim = copy.block_dim;
   packing.block = copy.block;
   packing.axis = index_axis(nest, reader, served.tensor, packing.dim);

@@ -304,6 +304,10 @@ TEST(Mlir, PacksPanels) {
                               "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n"
                               "stage(C, B; 0, 1, 32)\n");
   EXPECT_EQ(packed_class(uneven), "lost");
+  const Case wide = case_of({"matmul", "M=8", "N=32", "K=12", "T=bf16"},
+                            "register_tile(C, k, i, j; 2, 4, 32, 0, 0, 0)\n"
+                            "stage(C, B; 0, -1, 0, 0, -1, 0, 1)\n");
+  EXPECT_EQ(packed_class(wide), "lost");
   if (!has_mlir()) GTEST_SKIP() << kNoMlir;
   Rng rng(1);
   expect_all({weights, rows}, rng);
