@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "schedules/access.h"
+#include "src/base/message.h"
 #include "src/expr/expr.h"
 
 namespace lw {
@@ -40,11 +42,13 @@ std::vector<std::vector<int64_t>> divided_axes(const Nest& nest, int stage) {
 }
 
 // Why a copy in blocks is not made; "": it is.
-std::string why_not(const Nest& nest, int reader, const Stage& copy, int axis) {
-  const int64_t extent = nest.program->tensors[copy.copy_of].shape[copy.block_dim];
-  if (axis < 0) return "its blocks are not along one axis";
-  if (extent % copy.block != 0) return "its last block is less than the others";
-  if (nest.stages[reader].axes[axis].extent != extent || !divides(nest, reader, axis, copy.block))
+std::string why_not(const Nest& nest, int reader, const Stage& copy, const Packing& packing) {
+  const int64_t extent = nest.program->tensors[packing.tensor].shape[packing.dim];
+  if (packing.axis < 0) return "its blocks are not along one axis";
+  if (packing.block < copy.block && packing.block % stage_lanes(nest, reader) != 0)
+    return "its last block is less than the others, and has a part of a vector";
+  if (nest.stages[reader].axes[packing.axis].extent != extent ||
+      !divides(nest, reader, packing.axis, packing.block))
     return "loops cut across its blocks";
   return "";
 }
@@ -66,9 +70,13 @@ Packing packing_of(const Nest& nest, int reader, const Stage::Copy& served) {
     packing.fidelity = {Grade::kLost, "16-bit floats are widened where they are read"};
   if (copy.block == 0 || !is_made(packing)) return packing;
   packing.dim = copy.block_dim;
-  packing.block = copy.block;
+  packing.block = std::gcd(copy.block, tensor.shape[packing.dim]);
   packing.axis = index_axis(nest, reader, served.tensor, packing.dim);
-  if (const std::string why = why_not(nest, reader, copy, packing.axis); !why.empty())
+  if (packing.block < copy.block) {
+    packing.fidelity = {Grade::kApproximate,
+                        concat("in blocks of ", packing.block, ": others do not divide it")};
+  }
+  if (const std::string why = why_not(nest, reader, copy, packing); !why.empty())
     packing.fidelity = {Grade::kLost, why};
   packing.shape.erase(packing.shape.begin() + packing.dim);
   packing.shape.insert(packing.shape.begin(), tensor.shape[packing.dim] / packing.block);

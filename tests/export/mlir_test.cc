@@ -304,6 +304,12 @@ TEST(Mlir, PacksPanels) {
                               "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n"
                               "stage(C, B; 0, 1, 32)\n");
   EXPECT_EQ(packed_class(uneven), "lost");
+  // Half of a block is left over: every vector is a block.
+  const Case halves = case_of({"dense_relu", "M=9", "N=80", "K=24"},
+                              "register_tile(C, k, i, j; 2, 8, 32, 0, 0, 0)\n"
+                              "stage(C, B; 0, 1, 32)\n");
+  EXPECT_EQ(packed_class(halves), "approximate");
+  EXPECT_EQ(halves.function.packed.at(0).shape, (std::vector<int64_t>{5, 24, 16}));
   const Case wide = case_of({"matmul", "M=8", "N=32", "K=12", "T=bf16"},
                             "register_tile(C, k, i, j; 2, 4, 32, 0, 0, 0)\n"
                             "stage(C, B; 0, -1, 0, 0, -1, 0, 1)\n");
@@ -311,8 +317,8 @@ TEST(Mlir, PacksPanels) {
   if (!has_mlir()) GTEST_SKIP() << kNoMlir;
   Rng rng(1);
   expect_all({weights, rows}, rng);
-  expect_all({columns}, rng);
-  expect_all({window}, rng);
+  expect_all({columns}, rng);            // functions of one name are in modules of their own
+  expect_all({window, halves}, rng);
 }
 
 // The group of a channel is its quotient: an axis of its own, which panels of half a group cut again.
