@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kAny[] = "!transform.any_op";
 // Operations that the rows of a register tile become; more stay loops.
-constexpr int64_t kMostPoints = 128;
+constexpr int64_t kMostPoints = 256;
 
 // A reduction and the maps that finish its results where they are made, in order.
 struct Chain {
