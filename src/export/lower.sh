@@ -27,9 +27,16 @@ if [ -n "$scheduled" ]; then
 else
   cp payload.mlir kernel.scheduled.mlir
 fi
+# MLIR 19 takes a vector that is written at index 0 for all of a tensor whose first dimensions are no
+# longer, however many more there are, and may drop what was written before. It asks for a constant:
+# this 0 is none until tensors are memory.
+sed -e '/^ *func\.func .*{$/a\
+    %first = affine.apply affine_map<() -> (0)>()' \
+  -e '/vector\.transfer_write .*, tensor</s/\[%c0\([],]\)/[%first\1/' \
+  kernel.scheduled.mlir > kernel.tensors.mlir
 # 2. Memory: results are written into the arguments, temporaries are allocated once, small ones on
 # the stack. What fetches ahead becomes part of the loops.
-mlir-opt-19 kernel.scheduled.mlir -o kernel.memory.mlir \
+mlir-opt-19 kernel.tensors.mlir -o kernel.memory.mlir \
   --transform-preload-library=transform-library-paths=prelude.mlir \
   --transform-interpreter=entry-point=loopwright_bufferize \
   --inline --symbol-dce --canonicalize --cse \
@@ -48,4 +55,5 @@ mlir-opt-19 kernel.memory.mlir -o kernel.llvm.mlir \
 mlir-translate-19 --mlir-to-llvmir kernel.llvm.mlir -o kernel.ll
 opt-19 -O3 -mcpu="$cpu" kernel.ll -o kernel.bc
 llc-19 -O3 -mcpu="$cpu" -filetype=obj -relocation-model=pic --fp-contract=fast kernel.bc -o kernel.o
-[ -n "$keep" ] || rm -f kernel.scheduled.mlir kernel.memory.mlir kernel.llvm.mlir kernel.ll kernel.bc
+[ -n "$keep" ] || rm -f kernel.scheduled.mlir kernel.tensors.mlir kernel.memory.mlir \
+  kernel.llvm.mlir kernel.ll kernel.bc

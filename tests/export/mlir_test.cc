@@ -357,6 +357,23 @@ TEST(Mlir, SumsInLanes) {
   expect_all({rows, fused}, rng);
 }
 
+// A row of a vector and one element more, in tiles of which the first dimensions are short: MLIR 19
+// would take the vector for all of the tile (lower.sh).
+TEST(Mlir, KeepsWhatIsBesideVectors) {
+  if (!has_mlir()) GTEST_SKIP() << kNoMlir;
+  const Case one = case_of({"conv2d_grouped", "N=3", "H=11", "W=13", "CI=23", "CO=17", "groups=1",
+                            "stride=2", "pad=0"},
+                           "register_tile(Y, ci, y, x, co; 8, 4, 3, 17, 0, 0, 0, 0)\n"
+                           "split(Y, n; 2, 0)\nsplit(Y, y.0; 2, 0)\nsplit(Y, x.0; 1, 0)\n"
+                           "split(Y, co.0; 1, 0)\nsplit(Y, ci.0; 1, 0)\n"
+                           "reorder(Y, n.0, y.0.0, x.0.0, co.0.0, ci.0.0, n.1, y.0.1, x.0.1, "
+                           "co.0.1, r, s, ci.0.1; 0)\n"
+                           "reorder(Y, n.0, y.0.0, x.0.0, co.0.0, ci.0.0; 51)\n"
+                           "reorder(Y, n.1, y.0.1, x.0.1, co.0.1; 2)\n");
+  Rng rng(4);
+  expect_all({one}, rng);
+}
+
 TEST(Mlir, RefusesWhatItCannotSay) {
   const Case fused = case_of({"relu", "N=64"}, "");
   EXPECT_EQ(fused.function.refused, "");
