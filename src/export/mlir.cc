@@ -35,16 +35,11 @@ std::string prepack_symbol(const MlirFunction& function) { return function.symbo
 // The worse of two, with its reason.
 Fidelity worse(const Fidelity& a, const Fidelity& b) { return b.grade > a.grade ? b : a; }
 
-Fidelity judge_copy(const Step& step, const StageFidelity& stage) {
-  const auto known = stage.copies.find(step.names[1]);
-  if (known != stage.copies.end()) return known->second;
-  return {Grade::kLost, "what it is for is read where it lies"};
-}
-
-Fidelity judge_prefetch(const Step& step, const StageFidelity& stage) {
-  const auto known = stage.prefetches.find(step.names[1]);
-  if (known != stage.prefetches.end()) return known->second;
-  return {Grade::kLost, "nothing is fetched ahead of what is not tiled for itself"};
+// Of what is read, by its name; `otherwise` why it is lost.
+Fidelity of_tensor(const std::map<std::string, Fidelity>& known, const std::string& tensor,
+                   const char* otherwise) {
+  const auto found = known.find(tensor);
+  return found != known.end() ? found->second : Fidelity{Grade::kLost, otherwise};
 }
 
 using Judge = Fidelity (*)(const Step& step, const StageFidelity& stage);
@@ -65,8 +60,15 @@ const std::map<std::string_view, Judge>& judges() {
       {"reverse_inline", [](const Step&, const StageFidelity& of) { return of.place; }},
       {"compute_at", [](const Step&, const StageFidelity& of) { return of.place; }},
       {"compute_with", [](const Step&, const StageFidelity& of) { return of.place; }},
-      {"stage", judge_copy},
-      {"prefetch", judge_prefetch},
+      {"stage",
+       [](const Step& step, const StageFidelity& of) {
+         return of_tensor(of.copies, step.names[1], "what it is for is read where it lies");
+       }},
+      {"prefetch",
+       [](const Step& step, const StageFidelity& of) {
+         return of_tensor(of.prefetches, step.names[1],
+                          "nothing is fetched ahead of what is not tiled for itself");
+       }},
       {"slide",
        [](const Step&, const StageFidelity&) {
          return Fidelity{Grade::kLost, "each vector is loaded"};
