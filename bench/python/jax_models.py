@@ -4,17 +4,14 @@ same function, weights as arguments, one thread each, interleaved; medians of ro
 
     python bench/python/jax_models.py --seconds 10 [--db lw.db] [MODEL...]
 """
-import argparse
 import statistics
 
-from one_thread import all_processors  # isort: skip  (before JAX is read)
+from against_xla import measure  # isort: skip  (before JAX is read)
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from interleaved import compare
-
-import loopwright as lw
+from options import tuning_parser
 
 
 def mlp(x, w1, b1, w2, b2):
@@ -51,25 +48,14 @@ MODELS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = tuning_parser(__doc__, "jax_models.db")
     parser.add_argument("models", nargs="*", default=list(MODELS))
-    parser.add_argument("--seconds", type=float, default=10, help="of tuning, a task")
-    parser.add_argument("--db", default="jax_models.db")
     options = parser.parse_args()
     ratios = []
     for name in options.models:
-        function, shapes = MODELS[name]
-        generator = np.random.default_rng(0)
-        inputs = [jnp.asarray(generator.uniform(-.1, .1, shape), jnp.float32) for shape in shapes]
-        with all_processors():
-            for op, _ in lw.jax.tasks(function, *inputs):
-                lw.tune(op, seconds=options.seconds, threads=1, db=options.db)
-        ours = jax.jit(lw.jax.optimize(function, db=options.db, threads=1))
-        theirs = jax.jit(function)
-        assert np.allclose(ours(*inputs), theirs(*inputs), rtol=1e-3, atol=1e-4)
-        mine, xla, ratio = compare(ours, theirs, inputs)
-        ratios.append(ratio)
-        print(f"{name:12} {mine:10.1f} us, XLA {xla:10.1f} us: {ratio:.2f} x", flush=True)
+        one = measure(*MODELS[name], options)
+        ratios.append(one.ratio)
+        print(f"{name:12} {one.us:10.1f} us, XLA {one.xla_us:10.1f} us: {one.ratio:.2f} x", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x")
 
 

@@ -6,21 +6,16 @@ were over before one was verified, is XLA's on both sides, and is said.
 
     python bench/python/jax_suite.py --seconds 10 [--db lw.db] [--batch 1] [--json FILE] [CASE...]
 """
-import argparse
-import contextlib
 import json
 import os
 import pathlib
 import statistics
 
-from one_thread import all_processors  # isort: skip  (before JAX is read)
+from against_xla import measure  # isort: skip  (before JAX is read)
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from interleaved import compare
-
-import loopwright as lw
+from options import tuning_parser
 
 SUITE = pathlib.Path(__file__).resolve().parents[1] / "workloads" / "ansor.json"
 
@@ -46,8 +41,7 @@ def convolution(dimensions, groups=1):
 
 
 def depthwise(p):
-    convolved, shapes = convolution(2, "c")(p | {"ci": p["c"], "co": p["c"]})
-    return convolved, shapes
+    return convolution(2, "c")(p | {"ci": p["c"], "co": p["c"]})
 
 
 def transposed(p):
@@ -100,32 +94,10 @@ OPERATORS = {"C1D": convolution(1), "C2D": convolution(2), "C3D": convolution(3)
              "TBS": scores}
 
 
-def measure(case, options):
-    function, shapes = OPERATORS[case["op"]](case["params"])
-    generator = np.random.default_rng(0)
-    inputs = [jnp.asarray(generator.uniform(-.1, .1, shape), jnp.float32) for shape in shapes]
-    tasks = lw.jax.tasks(function, *inputs)
-    kernels = 0
-    with all_processors():
-        for op, _ in tasks:
-            with contextlib.suppress(lw.NotValid):
-                lw.tune(op, seconds=options.seconds, threads=1, db=options.db)
-                kernels += 1
-    ours = jax.jit(lw.jax.optimize(function, db=options.db, threads=1))
-    theirs = jax.jit(function)
-    mine, xla = ours(*inputs), theirs(*inputs)
-    assert np.allclose(mine, xla, rtol=1e-3, atol=1e-4), case["name"]
-    mine, xla, ratio = compare(ours, theirs, inputs)
-    return {"name": case["name"], "op": case["op"], "kernels": kernels, "us": mine, "xla_us": xla,
-            "ratio": ratio}
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = tuning_parser(__doc__, "jax_suite.db")
     parser.add_argument("cases", nargs="*", help="of these names; none: all of the batch")
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=10, help="of tuning, a task")
-    parser.add_argument("--db", default="jax_suite.db")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     results = []
@@ -134,9 +106,10 @@ def main():
             case["params"]["batch"] == options.batch)
         if not wanted:
             continue
-        results.append(one := measure(case, options))
-        print(f"{one['name']:10} {one['us']:10.1f} us, XLA {one['xla_us']:10.1f} us: "
-              f"{one['ratio']:6.2f} x{'' if one['kernels'] else '  (no kernel)'}", flush=True)
+        one = measure(*OPERATORS[case["op"]](case["params"]), options)
+        results.append({"name": case["name"], "op": case["op"], **one._asdict()})
+        print(f"{case['name']:10} {one.us:10.1f} us, XLA {one.xla_us:10.1f} us: {one.ratio:6.2f} x"
+              f"{'' if one.kernels else '  (no kernel)'}", flush=True)
     ratios = [one["ratio"] for one in results]
     print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f} x, least "
           f"{min(ratios):.2f}")

@@ -5,7 +5,6 @@ interleaved; medians of rounds.
 
     python bench/python/torch_models.py --seconds 10 [--db lw.db] [MODEL...]
 """
-import argparse
 import os
 import statistics
 
@@ -14,6 +13,7 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 import torch
 from interleaved import compare
+from options import tuning_parser
 
 import loopwright as lw
 
@@ -82,10 +82,8 @@ def compiled(model, x, settings, **options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = tuning_parser(__doc__, "torch_models.db")
     parser.add_argument("models", nargs="*", default=list(MODELS))
-    parser.add_argument("--seconds", type=float, default=10, help="of tuning, a task")
-    parser.add_argument("--db", default="torch_models.db")
     options = parser.parse_args()
     ratios = []
     for name in options.models:
