@@ -12,7 +12,7 @@ import torch
 
 from .graph import Graph, Node, Value
 
-aten, prims = torch.ops.aten, torch.ops.prims
+aten = torch.ops.aten
 
 
 class _NoWords(Exception):

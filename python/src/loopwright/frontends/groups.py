@@ -79,7 +79,7 @@ def partition(graph: Graph) -> list[Group]:
         if node in views and any(v in graph.outputs for v in node.outputs):
             needs[Group([node])] = {}
     ordered = list(TopologicalSorter(needs).static_order())
-    _close(graph, ordered, views)
+    _close(ordered, views, users)
     return ordered
 
 
@@ -103,7 +103,7 @@ def _views_of_inputs(graph: Graph) -> set[Node]:
     return views
 
 
-def _close(graph: Graph, groups: Sequence[Group], views: set[Node]) -> None:
+def _close(groups: Sequence[Group], views: set[Node], users: dict[Value, set[Node]]) -> None:
     """Gives each group the views it reads, its interface, and its text."""
     for group in groups:
         group.nodes = _with_views(group.nodes, views)
@@ -111,11 +111,10 @@ def _close(graph: Graph, groups: Sequence[Group], views: set[Node]) -> None:
         own = {v for node in group.nodes for v in node.outputs}
         read = {v: None for node in group.nodes for v in node.inputs
                 if v not in own and v.literal is None}
-        elsewhere = {v for other in groups if other is not group
-                     for node in other.nodes for v in node.inputs}
+        nodes = set(group.nodes)
         group.inputs = list(read)
-        group.outputs = [v for node in group.nodes for v in node.outputs
-                         if node not in views and (v in elsewhere or v in graph.outputs)]
+        group.outputs = [v for node in group.nodes if node not in views
+                         for v in node.outputs if not users.get(v, set()) <= nodes]
         if group.kind and group.inputs and group.outputs and _is_worth_it(group):
             try:
                 group.text = op_text(group.nodes, group.inputs, group.outputs, group.name)
