@@ -67,4 +67,3 @@ class _Defaults:
     strict = True
     object_hook = object_pairs_hook = None
     parse_float, parse_int, parse_constant = float, int, float
-    memo: dict[str, str] = {}
