@@ -263,8 +263,8 @@ def test_reads_what_is_no_utf8(monkeypatch, caplog, tmp_path):
 def test_what_was_not_measured_has_its_warning(monkeypatch, tmp_path):
     script = "echo '{\"best\": null, \"warnings\": [\"the seconds were over\"]}'; exit 3\n"
     monkeypatch.setenv("LOOPWRIGHT_EXECUTABLE", program_of(tmp_path / "says", script))
-    with pytest.raises(lw.NotValid, match="^the seconds were over$"):
-        run([])
+    with pytest.raises(lw.NotValid, match="^relu N=8: the seconds were over$"):
+        lw.tune(lw.op("relu", N=8), seconds=1, db=tmp_path / "lw.db")
 
 
 def test_says_what_the_machine_is():

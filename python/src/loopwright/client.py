@@ -57,16 +57,14 @@ class Client:
         if server == "":
             raise BadRequest("the server's address is empty: give HOST:PORT")
         self._server, self._snapshot = server, snapshot
-        self._security = [word for flag, value in (("--tls-ca", tls_ca), ("--tls-cert", tls_cert),
-                                                   ("--tls-key", tls_key)) if value is not None
-                          for word in (flag, value)]
+        self._security = program.flags({"--tls-ca": tls_ca, "--tls-cert": tls_cert,
+                                        "--tls-key": tls_key})
         if insecure:
             self._security.append("--insecure")
         self._places = lookup_options(db, snapshot, None, None)
         if server is not None:
-            self._places += self._service + _kept(cache)
-            if deadline_ms is not None:
-                self._places += ["--deadline-ms", str(deadline_ms)]
+            self._places += [*self._service, *_kept(cache),
+                             *program.flags({"--deadline-ms": deadline_ms})]
 
     def lookup(self, op: Op, *, threads: int | None = None, target: str | None = None,
                frozen: bool = False) -> Answer:
@@ -101,11 +99,9 @@ class Client:
         from .studies import submit
 
         ops = [ops] if isinstance(ops, Op) else list(dict.fromkeys(ops))
-        options = lookup_options(None, None, threads, target)
-        for flag, value in (("--trials", trials), ("--seconds", seconds), ("--priority", priority),
-                            ("--seed", seed), ("--request-id", request_id)):
-            if value is not None:
-                options += [flag, str(value)]
+        options = [*lookup_options(None, None, threads, target),
+                   *program.flags({"--trials": trials, "--seconds": seconds, "--priority": priority,
+                                   "--seed": seed, "--request-id": request_id})]
         for name, label in (labels or {}).items():
             options += ["--label", f"{name}={label}"]
         if cold:

@@ -172,12 +172,8 @@ def args_of(facts: dict[str, Any]) -> tuple[Arg, ...]:
 
 def lookup_options(db: str | os.PathLike[str] | None, snapshot: str | os.PathLike[str] | None,
                    threads: int | None, target: str | None) -> list[str]:
-    options: list[str] = []
-    for flag, value in (("--db", db), ("--snapshot", snapshot), ("--threads", threads),
-                        ("--target", target)):
-        if value is not None:
-            options += [flag, os.fspath(value) if not isinstance(value, int) else str(value)]
-    return options
+    return program.flags({"--db": db, "--snapshot": snapshot, "--threads": threads,
+                          "--target": target})
 
 
 def _untuned(wanted: Op) -> Exception:

@@ -15,7 +15,7 @@ from .errors import EnvironmentFailed, NotTuned, error_of
 
 TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import IO, Any
 
 _INTERRUPTED = 4                           # its exit code: stopped, and what it had is kept
@@ -38,6 +38,12 @@ def executable() -> str:
         raise EnvironmentFailed("there is no program `loopwright`: this wheel was built without it; "
                                 "put it on PATH or name it by LOOPWRIGHT_EXECUTABLE")
     return found
+
+
+def flags(values: Mapping[str, object]) -> list[str]:
+    """Words of the command line, of those options that are not None."""
+    return [word for flag, value in values.items() if value is not None
+            for word in (flag, os.fspath(value) if isinstance(value, os.PathLike) else str(value))]
 
 
 def run(arguments: Sequence[str], on_line: Callable[[str], None] | None = None,
@@ -137,9 +143,7 @@ def _listener(said: list[str], on_line: Callable[[str], None] | None,
 
 def _error(code: int, lines: list[str], document: Any) -> Exception:
     prefix = "loopwright: "
-    text = "\n".join(line.removeprefix(prefix) for line in lines if line)
-    warnings = document.get("warnings", []) if isinstance(document, dict) else []
-    text = text or "\n".join(warnings) or "it said nothing"
+    text = "\n".join(line.removeprefix(prefix) for line in lines if line) or "it said nothing"
     # What is said before the error are notes; an error may have several lines.
     starts = [i for i, line in enumerate(lines) if line.startswith(prefix)]
     if starts:

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 
 from . import program
+from .errors import BadRequest, NotValid
 from .ops import Op
 from .requests import suite_of
 
@@ -12,9 +13,6 @@ TYPE_CHECKING = False                      # errors.py says why
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-_NOT_VALID = 3                             # the exit codes of a study that failed, and of one
-_BAD_REQUEST = 1                           # of which a part was refused
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,11 @@ class Study:
         """Waits for its end. `on_event` is given each event from number `after` + 1 on. A service
         that is away is waited for, for `patience` seconds where that is given, then
         EnvironmentFailed. KeyboardInterrupt ends the watching, not the study."""
-        options = ["--after", str(after), *self._service]
-        if patience is not None:
-            options += ["--patience", str(patience)]
+        options = [*self._service, *program.flags({"--after": after, "--patience": patience})]
         if on_event is not None:
             options.append("-v")
         document = program.run(["watch", self.name, *options], on_event and _hear(on_event),
-                               also=(_NOT_VALID,))
+                               also=(NotValid.code,))           # of one that failed
         return study_of(self._service, document, self.refused)
 
     def cancel(self) -> Study:
@@ -94,7 +90,7 @@ class Study:
 
 def submit(service: list[str], ops: list[Op], options: list[str]) -> Study:
     made = program.run(["submit", "--suite", "/dev/stdin", *options, *service], text=suite_of(ops),
-                       also=(_BAD_REQUEST,))
+                       also=(BadRequest.code,))            # a part of it was refused
     refused = {one["name"]: one["why"] for one in made["refused"]}
     return study_of(service, program.run(["studies", made["study"], *service]), refused)
 

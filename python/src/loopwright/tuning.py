@@ -65,14 +65,13 @@ def tune(op: Op, *, seconds: float | None = None, trials: int | None = None,
     a function, which is given a line of text for each trial. NotValid: nothing that was measured
     passed its check.
     """
-    options = ["--svg", *lookup_options(db, None, threads, target)]
-    for flag, value in (("--seconds", seconds), ("--trials", trials), ("--seed", seed)):
-        if value is not None:
-            options += [flag, str(value)]
+    options = ["--svg", *lookup_options(db, None, threads, target),
+               *program.flags({"--seconds": seconds, "--trials": trials, "--seed": seed})]
     with _listener(progress, trials) as on_line:
         if on_line is not None:
             options.append("-v")           # a line for each trial, not one in three seconds
-        document = program.run(["tune", *op.options, *options], on_line, stoppable=True)
+        document = program.run(["tune", *op.options, *options], on_line, stoppable=True,
+                               also=(NotValid.code,))
     best = document.get("best")
     if best is None:
         if document.get("interrupted"):
